@@ -161,7 +161,11 @@ func (g *gen) crowded(decorate ...func(*v1.Pod)) *v1.Pod {
 		pod.CreationTimestamp = metav1.Time{Time: g.moment().AddDate(0, -1, -8)}
 		pod.Status.StartTime = &metav1.Time{Time: g.moment()}
 	}
-	g.bound(min(75, 7*len(g.objects.Nodes)), append(decorate, aged, func(pod *v1.Pod) {
+	crowd := 9 * len(g.objects.Nodes) / 2
+	if g.wide {
+		crowd = 7 * len(g.objects.Nodes)
+	}
+	g.bound(crowd, append(decorate, aged, func(pod *v1.Pod) {
 		pod.Spec.Containers = pod.Spec.Containers[:1]
 		pod.Spec.Priority = ptr(pick(g, []int32{0, 10, 100, 1000}))
 		if g.rarely(0.05) {
@@ -192,24 +196,30 @@ func (g *gen) crowded(decorate ...func(*v1.Pod)) *v1.Pod {
 		apply(pod)
 	}
 	for i := range pod.Spec.Containers {
-		requests := pod.Spec.Containers[i].Resources.Requests
-		if requests == nil {
-			requests = v1.ResourceList{}
-			pod.Spec.Containers[i].Resources.Requests = requests
-		}
-		delete(requests, gpu)
-		delete(requests, hugepages)
-		delete(requests, "example.com/fpga")
-		pod.Spec.Containers[i].Resources.Limits = nil
-		requests[v1.ResourceCPU] = quantity("%dm", 25*g.between(20, 155))
-		requests[v1.ResourceMemory] = quantity("%dMi", g.between(200, 3600))
+		uncounted(&pod.Spec.Containers[i])
 	}
-	pod.Spec.InitContainers = nil
+	for i := range pod.Spec.InitContainers {
+		uncounted(&pod.Spec.InitContainers[i])
+	}
+	pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = quantity("%dm", 25*g.between(85, 156))
+	pod.Spec.Containers[0].Resources.Requests[v1.ResourceMemory] = quantity("%dMi", g.between(1000, 3600))
 	pod.Spec.Priority = ptr(pick(g, []int32{100, 1000, 2000, 2000}))
 	if g.chance(0.1) {
 		pod.Spec.PreemptionPolicy = ptr(v1.PreemptNever)
 	}
 	return pod
+}
+
+// uncounted takes the extended resources from a container: no node of a crowded
+// cluster has any.
+func uncounted(container *v1.Container) {
+	kept := v1.ResourceList{}
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage} {
+		if request, ok := container.Resources.Requests[name]; ok {
+			kept[name] = request
+		}
+	}
+	container.Resources = v1.ResourceRequirements{Requests: kept}
 }
 
 // nominated has pending pods that wait for nodes cleared for them, and at
