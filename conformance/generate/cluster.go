@@ -10,6 +10,8 @@ import (
 // nodeOptions says what nodes of a case may have besides labels and capacity.
 type nodeOptions struct {
 	extended, taints, unschedulable, images bool
+	// small nodes fill up soon.
+	small bool
 }
 
 // cluster makes the namespaces and between low and high nodes.
@@ -50,10 +52,16 @@ func (g *gen) node(name string, options nodeOptions) *v1.Node {
 		delete(node.Labels, hostnameKey)
 	}
 
-	cpu := pick(g, []int{2, 4, 8, 16})
+	cpu, memory := pick(g, []int{2, 4, 8, 16}), pick(g, []int{4, 8, 16, 32})
+	if options.small {
+		cpu, memory = 4, 8
+		if g.rarely(0.2) {
+			cpu = 8
+		}
+	}
 	capacity := v1.ResourceList{
 		v1.ResourceCPU:              quantity("%d", cpu),
-		v1.ResourceMemory:           quantity("%dGi", pick(g, []int{4, 8, 16, 32})),
+		v1.ResourceMemory:           quantity("%dGi", memory),
 		v1.ResourcePods:             quantity("%d", pick(g, []int{5, 20, 110})),
 		v1.ResourceEphemeralStorage: quantity("100Gi"),
 	}
@@ -69,7 +77,7 @@ func (g *gen) node(name string, options nodeOptions) *v1.Node {
 		}
 	}
 	allocatable := capacity.DeepCopy()
-	if g.chance(0.5) {
+	if !options.small && g.chance(0.5) {
 		allocatable[v1.ResourceCPU] = quantity("%dm", cpu*1000-300)
 	}
 	if g.rarely(0.05) {

@@ -156,14 +156,14 @@ func (g *gen) simple(options nodeOptions, decorate ...func(*v1.Pod)) *v1.Pod {
 
 // crowded makes a cluster with little room and pods of several priorities.
 func (g *gen) crowded(decorate ...func(*v1.Pod)) *v1.Pod {
-	g.cluster(minNodes, maxNodes, nodeOptions{})
+	g.cluster(minNodes, maxNodes, nodeOptions{small: true})
 	aged := func(pod *v1.Pod) {
 		pod.CreationTimestamp = metav1.Time{Time: g.moment().AddDate(0, -1, -8)}
 		pod.Status.StartTime = &metav1.Time{Time: g.moment()}
 	}
 	crowd := 9 * len(g.objects.Nodes) / 2
 	if g.wide {
-		crowd = 7 * len(g.objects.Nodes)
+		crowd = 6 * len(g.objects.Nodes)
 	}
 	g.bound(crowd, append(decorate, aged, func(pod *v1.Pod) {
 		pod.Spec.Containers = pod.Spec.Containers[:1]
