@@ -65,6 +65,8 @@ type cluster struct {
 	handlers   []cache.DoneChecker
 	version    atomic.Int64
 	watched    sync.Map
+	// dry swallows the writes of plugins and notes in wrote that there were any.
+	dry, wrote bool
 }
 
 // newCluster starts the stock scheduler's parts over objects. Pending pods are
@@ -137,9 +139,15 @@ func (c *cluster) newClient(objects *Objects, pending []*v1.Pod) (*fake.Clientse
 		}
 	}
 	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if write, ok := action.(interface{ GetObject() runtime.Object }); ok {
-			c.stamp(write.GetObject())
+		write, ok := action.(interface{ GetObject() runtime.Object })
+		if !ok {
+			return false, nil, nil
 		}
+		if c.dry {
+			c.wrote = true
+			return true, write.GetObject(), nil
+		}
+		c.stamp(write.GetObject())
 		return false, nil, nil
 	})
 	client.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {

@@ -17,12 +17,14 @@ func generateCases(args []string) error {
 	seed := flags.Uint64("seed", 1, "seed of the first case; the others follow it")
 	count := flags.Int("count", 0, "how many cases to write")
 	family := flags.String("family", "", "make cases of this family only")
+	sequences := flags.Int("sequences", 0, "how many sequences to write, instead of cases")
+	length := flags.Int("length", 50, "decisions a sequence")
 	path := flags.String("o", "", "file to write; .gz by suffix; default stdout")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *count <= 0 {
-		return errors.New("generate: ask for at least one case with -count")
+	if *count <= 0 && *sequences <= 0 {
+		return errors.New("generate: ask for at least one case with -count, or sequence with -sequences")
 	}
 	names := generate.Families()
 	if *family != "" {
@@ -32,7 +34,23 @@ func generateCases(args []string) error {
 	if err != nil {
 		return err
 	}
-	dropped, err := writeCases(out, names, *seed, *count)
+	makeCase := func(position int) (*oracle.Case, error) {
+		c, err := generate.Case(names[position%len(names)], *seed+uint64(position))
+		if err != nil {
+			return nil, err
+		}
+		return c, oracle.Answer(c)
+	}
+	if *sequences > 0 {
+		*count = *sequences
+		makeCase = func(position int) (*oracle.Case, error) {
+			return generate.Sequence(*seed+uint64(position), *length)
+		}
+	}
+	if _, err := generate.Case(names[0], *seed); err != nil {
+		return err
+	}
+	dropped, err := writeCases(out, *count, makeCase)
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
@@ -45,11 +63,11 @@ func generateCases(args []string) error {
 
 type drops struct{ unstable, failed int }
 
-// writeCases answers cases in batches, one worker a core, and writes them in
-// the order of their seeds.
-func writeCases(out *oracle.Writer, names []string, seed uint64, count int) (drops, error) {
+// writeCases makes cases in batches, one worker a core, and writes them in the
+// order of their positions.
+func writeCases(out *oracle.Writer, count int, makeCase func(position int) (*oracle.Case, error)) (drops, error) {
 	var dropped drops
-	batch := 8 * runtime.NumCPU()
+	batch := 4 * runtime.NumCPU()
 	for written, index := 0, 0; written < count; index += batch {
 		cases, errs := make([]*oracle.Case, batch), make([]error, batch)
 		var group sync.WaitGroup
@@ -58,20 +76,12 @@ func writeCases(out *oracle.Writer, names []string, seed uint64, count int) (dro
 			group.Go(func() {
 				slots <- struct{}{}
 				defer func() { <-slots }()
-				position := index + i
-				c, err := generate.Case(names[position%len(names)], seed+uint64(position))
-				if err == nil {
-					cases[i] = c
-					err = oracle.Answer(c)
-				}
-				errs[i] = err
+				cases[i], errs[i] = makeCase(index + i)
 			})
 		}
 		group.Wait()
 		for i, c := range cases {
 			switch {
-			case c == nil:
-				return dropped, errs[i]
 			case errors.Is(errs[i], oracle.ErrUnstable):
 				dropped.unstable++
 			case errs[i] != nil:

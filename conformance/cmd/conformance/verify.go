@@ -71,11 +71,30 @@ func verify(args []string) error {
 // check answers a case again and describes how the answer differs from the
 // one it carries; "" if it does not.
 func check(c *oracle.Case) (string, error) {
+	if c.Sequence != nil {
+		return checkSequence(c)
+	}
 	got, err := oracle.Decide(c)
 	if err != nil {
 		return "", err
 	}
 	return compare(c.Expect, got)
+}
+
+// checkSequence describes the first step that is decided differently: all that
+// follow it start from another state.
+func checkSequence(c *oracle.Case) (string, error) {
+	expects, err := oracle.Replay(c)
+	if err != nil {
+		return "", err
+	}
+	for i, got := range expects {
+		difference, err := compare(c.Sequence[i].Expect, got)
+		if difference != "" || err != nil {
+			return fmt.Sprintf("step %d:\n%s", i, difference), err
+		}
+	}
+	return "", nil
 }
 
 func compare(want, got *oracle.Expect) (string, error) {
