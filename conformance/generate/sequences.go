@@ -24,7 +24,8 @@ const (
 // oracle.ErrUnstable when the answers depend on chance.
 func Sequence(seed uint64, length int) (*oracle.Case, error) {
 	g := newGen(sequenceFamily, seed)
-	g.landscape()
+	full := g.chance(0.5)
+	g.landscape(full)
 	c := &oracle.Case{Name: fmt.Sprintf("%s/%d", sequenceFamily, seed), Objects: g.objects}
 	session, err := oracle.NewSession(nil, &c.Objects)
 	if err != nil {
@@ -34,7 +35,7 @@ func Sequence(seed uint64, length int) (*oracle.Case, error) {
 
 	retries := map[int]*v1.Pod{}
 	for i := range length {
-		attempt, pod, err := g.next(session, i, retries[i])
+		attempt, pod, err := g.next(session, i, retries[i], full)
 		if err != nil {
 			return nil, fmt.Errorf("%s, step %d: %w", c.Name, i, err)
 		}
@@ -51,14 +52,14 @@ func Sequence(seed uint64, length int) (*oracle.Case, error) {
 }
 
 // next decides the pod that waits for this step, or else a new one.
-func (g *gen) next(session *oracle.Session, index int, waiting *v1.Pod) (*oracle.Attempt, *v1.Pod, error) {
+func (g *gen) next(session *oracle.Session, index int, waiting *v1.Pod, full bool) (*oracle.Attempt, *v1.Pod, error) {
 	if waiting != nil {
 		waiting.ResourceVersion = ""
 		attempt, err := session.Try(waiting)
 		return attempt, waiting, err
 	}
 	for range attempts {
-		pod := g.arrival(index)
+		pod := g.arrival(index, full)
 		attempt, err := session.Try(pod)
 		if err == nil {
 			return attempt, pod, nil
@@ -70,15 +71,20 @@ func (g *gen) next(session *oracle.Session, index int, waiting *v1.Pod) (*oracle
 	return nil, nil, oracle.ErrUnstable
 }
 
-// landscape makes a cluster with something of everything for pods to ask for.
-func (g *gen) landscape() {
+// landscape makes a cluster with something of everything for pods to ask for;
+// a full one has room for important pods only.
+func (g *gen) landscape(full bool) {
 	g.cluster(15, 30, nodeOptions{})
 	for i, node := range g.objects.Nodes {
-		options := nodeOptions{extended: g.chance(0.5), images: true, taints: g.chance(0.3), small: g.chance(0.6)}
+		options := nodeOptions{extended: g.chance(0.5), images: true, taints: g.chance(0.3), small: full || g.chance(0.6)}
 		g.objects.Nodes[i] = g.node(node.Name, options)
 		g.objects.Nodes[i].Spec.Unschedulable = g.chance(0.05)
 	}
-	g.bound(30, g.tolerations, g.podAffinity, g.ranked)
+	if full {
+		g.fill()
+	} else {
+		g.bound(30, g.tolerations, g.podAffinity, g.ranked)
+	}
 	g.services()
 	g.budgets()
 	g.storage()
@@ -94,7 +100,11 @@ func (g *gen) landscape() {
 		namespace := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(g, namespaces)}}
 		g.claim(namespace, fmt.Sprintf("claim%d", i), i)
 		claim := newClaim(namespace.Namespace, fmt.Sprintf("devices%d", i), fmt.Sprintf("rc%d", i))
-		g.requests(claim)
+		if g.chance(0.5) {
+			g.requests(claim)
+		} else {
+			claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r0", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}}}
+		}
 		g.objects.ResourceClaims = append(g.objects.ResourceClaims, claim)
 	}
 	g.tellApart()
@@ -110,6 +120,24 @@ func (g *gen) tellApart() {
 	}
 }
 
+// fill packs the nodes with pods of low priority.
+func (g *gen) fill() {
+	for _, node := range g.objects.Nodes {
+		for range g.between(1, 4) {
+			pod := g.pod(fmt.Sprintf("b%d", len(g.objects.Pods)))
+			pod.Spec.NodeName, pod.Status.Phase = node.Name, v1.PodRunning
+			pod.Spec.Containers = pod.Spec.Containers[:1]
+			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{
+				v1.ResourceCPU: quantity("%dm", 25*g.between(30, 70)), v1.ResourceMemory: quantity("%dMi", g.between(100, 2500))}
+			g.ranked(pod)
+			if g.chance(0.2) {
+				g.podAffinity(pod)
+			}
+			g.objects.Pods = append(g.objects.Pods, pod)
+		}
+	}
+}
+
 func (g *gen) ranked(pod *v1.Pod) {
 	pod.Spec.Priority = ptr(pick(g, []int32{0, 0, 0, 10, 100, 1000}))
 	pod.CreationTimestamp = metav1.Time{Time: g.moment().AddDate(0, -1, -8)}
@@ -119,10 +147,15 @@ func (g *gen) ranked(pod *v1.Pod) {
 }
 
 // arrival makes the pod of a step, of one or several kinds.
-func (g *gen) arrival(index int) *v1.Pod {
+func (g *gen) arrival(index int, full bool) *v1.Pod {
 	pod := g.pod(fmt.Sprintf("p%d", index))
 	g.ranked(pod)
-	if g.chance(0.5) {
+	rare := 1.0
+	if full {
+		pod.Spec.Priority = ptr(pick(g, []int32{0, 100, 1000, 2000, 2000, 3000}))
+		rare = 0.4
+	}
+	if full || g.chance(0.5) {
 		g.resources(pod)
 		for i := range pod.Spec.InitContainers {
 			uncounted(&pod.Spec.InitContainers[i])
@@ -137,7 +170,7 @@ func (g *gen) arrival(index int) *v1.Pod {
 		likely float64
 		apply  func(*v1.Pod)
 	}{{0.5, g.tolerations}, {0.25, g.nodeAffinity}, {0.45, g.podAffinity}, {0.4, g.spread}, {0.2, g.ports}, {0.1, g.extended}, {0.2, g.useVolumes}, {0.25, g.useDevices}} {
-		if g.chance(kind.likely) {
+		if g.chance(kind.likely * rare) {
 			kind.apply(pod)
 		}
 	}
