@@ -1,1 +1,3 @@
 //! The Plimsoll scheduling engine.
+
+pub mod quantity;
