@@ -1,3 +1,5 @@
 //! The Plimsoll scheduling engine.
 
 pub mod config;
+pub mod quantity;
+pub mod storage;

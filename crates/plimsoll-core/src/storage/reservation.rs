@@ -1,0 +1,294 @@
+//! Reserve, Unreserve and PreBind of VolumeBinding: a decision about claims is assumed, then written to the API, then
+//! watched until the controllers have carried it out.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use super::binding::{self, State};
+use super::objects::{BOUND_BY_CONTROLLER, ClaimRef, PersistentVolume, PersistentVolumeClaim, SELECTED_NODE};
+use super::{NodeView, Rejection, StorageObjects, not_found, quote};
+
+/// What the pod's volumes wait for between Reserve and the binding of the pod.
+#[derive(Debug, Clone, Default)]
+pub struct VolumeReservation {
+    node: Box<str>,
+    bindings: Vec<Binding>,
+    provisions: Vec<Provision>,
+}
+
+#[derive(Debug, Clone)]
+struct Binding {
+    volume: Arc<PersistentVolume>,
+    claim: Arc<PersistentVolumeClaim>,
+    /// The volume's version after the write.
+    written: Option<Box<str>>,
+}
+
+#[derive(Debug, Clone)]
+struct Provision {
+    claim: Arc<PersistentVolumeClaim>,
+    /// The claim's version after the write.
+    written: Option<Box<str>>,
+}
+
+/// A write to the API that PreBind asks for.
+///
+/// The resource version is a precondition: if the object has changed since, the write must fail and with it the binding
+/// of the pod. [`Self::merge_patch`] is the write in a form that carries the precondition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumeWrite {
+    /// Binds a PersistentVolume to a claim.
+    BindVolume {
+        /// The volume's name.
+        volume: String,
+        /// The volume's UID.
+        uid: String,
+        /// The volume's version the decision was made on.
+        resource_version: String,
+        /// The claim.
+        claim: ClaimRef,
+        /// The claim's version the decision was made on.
+        claim_resource_version: String,
+        /// Whether to mark the binding as made by a controller; not so for a volume a person kept for the claim.
+        mark_bound_by_controller: bool,
+    },
+    /// Asks for a claim's volume to be provisioned for a node.
+    SelectNode {
+        /// The claim's namespace.
+        namespace: String,
+        /// The claim's name.
+        claim: String,
+        /// The claim's UID.
+        uid: String,
+        /// The claim's version the decision was made on.
+        resource_version: String,
+        /// The node.
+        node: String,
+    },
+}
+
+impl VolumeWrite {
+    /// The write as a JSON merge patch of the object.
+    pub fn merge_patch(&self) -> Value {
+        let metadata = |uid: &str, resource_version: &str, annotation: Option<(&str, &str)>| {
+            let mut metadata = serde_json::Map::new();
+            for (key, value) in [("uid", uid), ("resourceVersion", resource_version)] {
+                if !value.is_empty() {
+                    metadata.insert(key.to_owned(), value.into());
+                }
+            }
+            if let Some((key, value)) = annotation {
+                metadata.insert("annotations".to_owned(), json!({ key: value }));
+            }
+            metadata
+        };
+        match self {
+            Self::BindVolume {
+                uid, resource_version, claim, claim_resource_version, mark_bound_by_controller, ..
+            } => {
+                let mark = mark_bound_by_controller.then_some((BOUND_BY_CONTROLLER, "yes"));
+                json!({
+                    "metadata": metadata(uid, resource_version, mark),
+                    "spec": {"claimRef": {
+                        "kind": "PersistentVolumeClaim",
+                        "apiVersion": "v1",
+                        "namespace": claim.namespace,
+                        "name": claim.name,
+                        "uid": claim.uid,
+                        "resourceVersion": claim_resource_version,
+                    }},
+                })
+            }
+            Self::SelectNode { uid, resource_version, node, .. } => {
+                json!({ "metadata": metadata(uid, resource_version, Some((SELECTED_NODE, node))) })
+            }
+        }
+    }
+}
+
+/// Reserve: assumes what was decided for the node, so that the next pod sees it. Nothing is assumed on an error.
+pub fn reserve(
+    objects: &mut StorageObjects,
+    state: &State,
+    node: &impl NodeView,
+) -> Result<VolumeReservation, Rejection> {
+    let mut reservation = VolumeReservation { node: node.name().into(), ..VolumeReservation::default() };
+    if state.all_bound() {
+        return Ok(reservation);
+    }
+    let volumes = binding::find(objects, state, node)?;
+    let assume = || -> Result<(), String> {
+        for (claim, volume) in volumes.bindings {
+            let reference = claim_ref(&claim);
+            if objects.claim_ref(&volume.name) != Some(&reference) {
+                objects.assume_volume(&volume, reference)?;
+            }
+            reservation.bindings.push(Binding { volume, claim, written: None });
+        }
+        for claim in volumes.provisions {
+            objects.assume_claim(&claim, node.name())?;
+            reservation.provisions.push(Provision { claim, written: None });
+        }
+        Ok(())
+    };
+    match assume() {
+        Ok(()) => Ok(reservation),
+        Err(problem) => {
+            unreserve(objects, &reservation);
+            Err(Rejection::error(problem))
+        }
+    }
+}
+
+/// Unreserve: takes back what was assumed and not written.
+pub fn unreserve(objects: &mut StorageObjects, reservation: &VolumeReservation) {
+    for binding in reservation.bindings.iter().filter(|binding| binding.written.is_none()) {
+        objects.restore_volume(&binding.volume.name, &binding.volume.identity.resource_version);
+    }
+    for provision in reservation.provisions.iter().filter(|provision| provision.written.is_none()) {
+        let claim = &provision.claim;
+        objects.restore_claim(&claim.namespace, &claim.name, &claim.identity.resource_version);
+    }
+}
+
+fn claim_ref(claim: &PersistentVolumeClaim) -> ClaimRef {
+    ClaimRef { namespace: claim.namespace.clone(), name: claim.name.clone(), uid: claim.identity.uid.clone() }
+}
+
+impl VolumeReservation {
+    /// Whether there is nothing to write and nothing to wait for, so that PreBind is skipped.
+    pub fn all_bound(&self) -> bool {
+        self.bindings.is_empty() && self.provisions.is_empty()
+    }
+
+    /// PreBind: the writes, to be made in this order and stopped at the first that fails.
+    pub fn writes(&self) -> Vec<VolumeWrite> {
+        let bindings = self.bindings.iter().map(|binding| {
+            let (volume, claim) = (&binding.volume, &binding.claim);
+            let was_kept = volume.claim_ref.as_ref().is_some_and(|reference| reference.refers_to(claim));
+            VolumeWrite::BindVolume {
+                volume: volume.name.to_string(),
+                uid: volume.identity.uid.to_string(),
+                resource_version: volume.identity.resource_version.to_string(),
+                claim: claim_ref(claim),
+                claim_resource_version: claim.identity.resource_version.to_string(),
+                mark_bound_by_controller: !was_kept && !volume.bound_by_controller,
+            }
+        });
+        let provisions = self.provisions.iter().map(|Provision { claim, .. }| VolumeWrite::SelectNode {
+            namespace: claim.namespace.to_string(),
+            claim: claim.name.to_string(),
+            uid: claim.identity.uid.to_string(),
+            resource_version: claim.identity.resource_version.to_string(),
+            node: self.node.to_string(),
+        });
+        bindings.chain(provisions).collect()
+    }
+
+    /// Records that the write of this index was made, and the version it gave the object.
+    ///
+    /// From then on the assumption stays until the watch brings the written version, even if the pod is not bound.
+    pub fn record_written(&mut self, index: usize, resource_version: &str) {
+        let written = match self.bindings.get_mut(index) {
+            Some(binding) => &mut binding.written,
+            None => match self.provisions.get_mut(index.wrapping_sub(self.bindings.len())) {
+                Some(provision) => &mut provision.written,
+                None => return,
+            },
+        };
+        *written = Some(resource_version.into());
+    }
+
+    /// Whether the controllers have done what was written: `true` once every claim is fully bound. An error means that
+    /// the pod has to be scheduled again. To be asked after each event until VolumeBindingArgs' `bindTimeoutSeconds`
+    /// are over; that the pod and the node still exist is the caller's to check.
+    pub fn is_complete(&self, objects: &StorageObjects, node: &impl NodeView) -> Result<bool, String> {
+        for binding in &self.bindings {
+            let name = &binding.volume.name;
+            let volume = objects.volume(name);
+            let volume = volume.ok_or_else(|| check_failed("binding", &not_found("persistentvolumes", name)))?;
+            let claim = current_claim(objects, &binding.claim).map_err(|problem| check_failed("binding", &problem))?;
+            if is_behind(&volume.identity.resource_version, binding.written.as_deref()) {
+                return Ok(false);
+            }
+            check_reachable(objects, volume, node)
+                .map_err(|problem| translation_failed("failed to translate pv to csi: ", problem))?;
+            if volume.claim_ref.as_ref().is_none_or(|reference| reference.uid.is_empty()) {
+                return Err(format!("ClaimRef got reset for pv {}", quote(name)));
+            }
+            if !claim.is_fully_bound() {
+                return Ok(false);
+            }
+        }
+        for provision in &self.provisions {
+            let claim = current_claim(objects, &provision.claim)
+                .map_err(|problem| check_failed("provisioning pvc", &problem))?;
+            if is_behind(&claim.identity.resource_version, provision.written.as_deref()) {
+                return Ok(false);
+            }
+            if !claim.annotated {
+                return Err(format!("selectedNode annotation reset for PVC {}", quote(&claim.name)));
+            }
+            if claim.selected_node.as_deref() != Some(&*self.node) {
+                return Err(format!("provisioning failed for PVC {}", quote(&claim.name)));
+            }
+            if !claim.volume_name.is_empty() {
+                // The claim may be seen before the volume that was made for it.
+                let Some(volume) = objects.volume(&claim.volume_name) else { return Ok(false) };
+                check_reachable(objects, volume, node).map_err(|problem| translation_failed("", problem))?;
+            }
+            if !claim.is_fully_bound() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Why a volume cannot be used from the node after all.
+enum Unreachable {
+    Translation(String),
+    Affinity(String),
+}
+
+fn check_reachable(
+    objects: &StorageObjects,
+    volume: &PersistentVolume,
+    node: &impl NodeView,
+) -> Result<(), Unreachable> {
+    match binding::is_reachable(objects, volume, node) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Unreachable::Affinity(format!(
+            "pv {} node affinity doesn't match node {}: no matching NodeSelectorTerms",
+            quote(&volume.name),
+            quote(node.name())
+        ))),
+        Err(problem) => Err(Unreachable::Translation(problem)),
+    }
+}
+
+fn translation_failed(prefix: &str, problem: Unreachable) -> String {
+    match problem {
+        Unreachable::Translation(problem) => format!("{prefix}{problem}"),
+        Unreachable::Affinity(problem) => problem,
+    }
+}
+
+fn check_failed(what: &str, problem: &str) -> String {
+    format!("failed to check {what}: {problem}")
+}
+
+fn current_claim<'a>(
+    objects: &'a StorageObjects,
+    claim: &PersistentVolumeClaim,
+) -> Result<&'a Arc<PersistentVolumeClaim>, String> {
+    objects
+        .claim(&claim.namespace, &claim.name)
+        .ok_or_else(|| not_found("persistentvolumeclaims", &format!("{}/{}", claim.namespace, claim.name)))
+}
+
+/// Whether the watch has not yet brought the version a write made.
+fn is_behind(current: &str, written: Option<&str>) -> bool {
+    let version = |text: &str| text.parse::<u64>().unwrap_or(0);
+    written.is_some_and(|written| version(written) > version(current))
+}
