@@ -21,41 +21,12 @@ pub mod zone;
 
 use std::borrow::Cow;
 
+use crate::framework::Code;
+
 pub use objects::StorageError;
 pub use pod::PodVolumes;
 pub use reservation::{VolumeReservation, VolumeWrite};
 pub use state::{Change, StorageObjects};
-
-/// The outcome of an extension point, named as in the scheduler framework.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
-    /// The plugin has no objection.
-    Success,
-    /// Something went wrong inside; the attempt ends and the pod is tried again.
-    Error,
-    /// No, and evicting pods might help.
-    Unschedulable,
-    /// No, and evicting pods cannot help.
-    UnschedulableAndUnresolvable,
-    /// The plugin does not apply to this pod.
-    Skip,
-    /// The pod waits for something outside the scheduler.
-    Pending,
-}
-
-impl Code {
-    /// The name of the code in the scheduler framework.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "Success",
-            Self::Error => "Error",
-            Self::Unschedulable => "Unschedulable",
-            Self::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
-            Self::Skip => "Skip",
-            Self::Pending => "Pending",
-        }
-    }
-}
 
 /// Why a plugin refuses a pod, everywhere (PreFilter) or on one node (Filter).
 #[derive(Debug, Clone, PartialEq, Eq)]

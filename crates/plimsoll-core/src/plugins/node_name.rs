@@ -1,0 +1,29 @@
+//! NodeName: a pod that names its node goes nowhere else.
+
+use crate::config::PluginName;
+use crate::framework::{Code, Cycle, Plugin, Refusal};
+use crate::state::Node;
+
+#[derive(Debug, Default)]
+pub struct NodeName;
+
+const REFUSAL: Refusal = Refusal::new(PluginName::NodeName, Code::UnschedulableAndUnresolvable, 0);
+
+impl Plugin for NodeName {
+    fn name(&self) -> PluginName {
+        PluginName::NodeName
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn filter(&self, cycle: &Cycle<'_>, node: &Node) -> Option<Refusal> {
+        let fits = cycle.local().node_name.is_none_or(|wanted| wanted == node.spec.name);
+        (!fits).then_some(REFUSAL)
+    }
+
+    fn reasons(&self, _: &Cycle<'_>, _: &Node, _: Refusal) -> Vec<String> {
+        vec!["node(s) didn't match the requested node name".into()]
+    }
+}

@@ -1,0 +1,245 @@
+//! The cycle: from a pod to a node, top to bottom.
+
+use crate::config::{Configuration, DefaultPreemptionArgs, PluginName, PluginSet, Profile};
+use crate::explain::{Explanation, NOT_IN_PRE_FILTER_RESULT};
+use crate::framework::{Code, Cycle, Refusal, Status};
+use crate::plugins::{self, Preemption, PreemptionError, preempt};
+use crate::policy::{self, Policy, Ranking};
+use crate::rng::Rng;
+use crate::rules::{Restriction, Rules};
+use crate::state::{ClusterState, NodeId, PodId, StateError};
+
+/// A profile at work.
+struct ProfileAtWork {
+    name: String,
+    rules: Rules,
+    policy: Box<dyn Policy>,
+    preemption: Option<DefaultPreemptionArgs>,
+}
+
+/// The engine: the state of a cluster and the profiles that decide in it.
+pub struct Scheduler {
+    /// The cluster. Events are applied here.
+    pub state: ClusterState,
+    profiles: Vec<ProfileAtWork>,
+    rng: Rng,
+    scores: Vec<f64>,
+    totals: Vec<i64>,
+}
+
+/// What was decided for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It goes to this node.
+    Place {
+        /// The node.
+        node: NodeId,
+        /// How many nodes were feasible.
+        feasible: usize,
+    },
+    /// It fits nowhere now.
+    Wait {
+        /// The plugins that refused a node: events that concern none of them cannot help.
+        plugins: PluginSet,
+        /// A node that may be cleared for it.
+        preemption: Option<Preemption>,
+    },
+}
+
+/// Why nothing could be decided.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecisionError {
+    /// The pod is not known.
+    #[error("pod #{0}: not known; apply the pod before asking for a decision")]
+    UnknownPod(usize),
+    /// No profile has the pod's scheduler name.
+    #[error("pod {pod}: no profile for schedulerName {name:?}; add a profile of that name to the configuration")]
+    NoProfile {
+        /// The pod.
+        pod: String,
+        /// The name it asks for.
+        name: String,
+    },
+    /// There is no node.
+    #[error("pod {0}: no nodes available to schedule pods")]
+    NoNodes(String),
+    /// A rule failed.
+    #[error("pod {pod}: {problem}")]
+    Rule {
+        /// The pod.
+        pod: String,
+        /// What failed.
+        problem: String,
+    },
+}
+
+impl Scheduler {
+    /// An engine with an empty cluster; equal seeds decide equally.
+    pub fn new(configuration: &Configuration, seed: u64) -> Self {
+        let mut state = ClusterState::default();
+        let profiles = configuration.profiles.iter().map(|profile| at_work(profile, &mut state)).collect();
+        Self { state, profiles, rng: Rng::new(seed), scores: Vec::new(), totals: Vec::new() }
+    }
+
+    /// Lets a profile rank by another policy.
+    pub fn set_policy(&mut self, scheduler_name: &str, policy: Box<dyn Policy>) -> bool {
+        let profile = self.profiles.iter_mut().find(|profile| profile.name == scheduler_name);
+        profile.map(|profile| profile.policy = policy).is_some()
+    }
+
+    /// Decides where a pending pod goes. Nothing is changed: the caller reserves, binds, or clears the node.
+    pub fn decide(&mut self, pod: PodId) -> Result<Decision, DecisionError> {
+        let profile = self.prepare(pod)?;
+        let ProfileAtWork { rules, policy, preemption, .. } = &mut self.profiles[profile];
+        let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
+        let failed = |problem| DecisionError::Rule { pod: cycle.state.pod_name(cycle.pod), problem };
+
+        let restriction = match rules.pre_filter(&cycle) {
+            Ok(restriction) => restriction,
+            Err(status) if status.code == Code::Error => return Err(failed(status.message())),
+            Err(status) => {
+                let refused = everywhere(&cycle, &status);
+                let preemption = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
+                let plugins = status.plugin.into_iter().collect();
+                return Ok(Decision::Wait { plugins, preemption: preemption.and_then(Result::ok) });
+            }
+        };
+        // A node that was cleared for this pod is taken if it is right, without a look at the others.
+        if let Some(node) = cycle.pod.nominated.and_then(|name| cycle.state.node_id(name)) {
+            rules.filter(&cycle, &Restriction::Only { nodes: vec![node], plugins: Vec::new() });
+            if rules.feasible() == [node] {
+                return Ok(Decision::Place { node, feasible: 1 });
+            }
+        }
+        rules.filter(&cycle, &restriction);
+        match rules.feasible() {
+            [] => {
+                let refused = rules.refused(&cycle);
+                if let Some((node, refusal)) = refused.iter().find(|(_, refusal)| refusal.code == Code::Error) {
+                    return Err(failed(rules.reasons(&cycle, *node, *refusal).join(", ")));
+                }
+                let preemption = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
+                let plugins = refused.iter().map(|(_, refusal)| refusal.plugin).collect();
+                Ok(Decision::Wait { plugins, preemption: preemption.and_then(Result::ok) })
+            }
+            &[node] => Ok(Decision::Place { node, feasible: 1 }),
+            _ => {
+                let nodes = rules.take_feasible();
+                self.scores.clear();
+                self.scores.resize(nodes.len(), 0.0);
+                let mut ranking = Ranking { cycle, rules, rng: &mut self.rng, totals: &mut self.totals };
+                let ranked = policy.rank(&mut ranking, &nodes, &mut self.scores);
+                let chosen = policy::choose(&self.scores, &mut self.rng).map(|at| nodes[at]);
+                let feasible = nodes.len();
+                rules.give_back(nodes);
+                ranked.map_err(failed)?;
+                let node = chosen.ok_or_else(|| failed(format!("policy {} gave no node a score", policy.name())))?;
+                Ok(Decision::Place { node, feasible })
+            }
+        }
+    }
+
+    /// Lays a decision open: every node is looked at, and nothing is taken from memory or chosen by lot.
+    pub fn explain(&mut self, pod: PodId) -> Result<Explanation, DecisionError> {
+        let profile = self.prepare(pod)?;
+        let ProfileAtWork { rules, preemption, .. } = &mut self.profiles[profile];
+        let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
+        let mut explanation = Explanation::default();
+        let refused = match rules.pre_filter(&cycle) {
+            Err(status) => {
+                let refused = everywhere(&cycle, &status);
+                explanation.pre_filter = Some(status);
+                refused
+            }
+            Ok(restriction) => {
+                rules.filter(&cycle, &restriction);
+                explanation.feasible = rules.feasible().to_vec();
+                let refused = rules.refused(&cycle);
+                explanation.refused = refused
+                    .iter()
+                    .map(|&(node, refusal)| (node, status_of(rules, &cycle, node, refusal)))
+                    .chain(left_out(&cycle, &restriction))
+                    .collect();
+                explanation.refused.sort_unstable_by_key(|(node, _)| *node);
+                refused
+            }
+        };
+        if explanation.feasible.is_empty() {
+            match try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng) {
+                Some(Ok(found)) => explanation.preemption = Some(found),
+                Some(Err(error)) => explanation.preemption_message = Some(error.to_string()),
+                None => {}
+            }
+            return Ok(explanation);
+        }
+        let failed = |problem| DecisionError::Rule { pod: cycle.state.pod_name(cycle.pod), problem };
+        explanation.scores = rules.scores(&cycle, &explanation.feasible).map_err(failed)?;
+        explanation.totals = vec![0; explanation.feasible.len()];
+        for (_, scores) in &explanation.scores {
+            explanation.totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score);
+        }
+        Ok(explanation)
+    }
+
+    /// Takes room on a node for a pod, and what else it needs there: the pod is about to be bound.
+    pub fn reserve(&mut self, pod: PodId, node: NodeId) -> Result<(), StateError> {
+        self.state.assume(pod, node)
+    }
+
+    /// Brings up to date what the decision reads, and finds the profile.
+    fn prepare(&mut self, pod: PodId) -> Result<usize, DecisionError> {
+        let known = self.state.pod(pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
+        let (shape, entry) = (known.shape, self.state.shape_of(known));
+        let name = self.state.strings.resolve(entry.shape.scheduler_name);
+        let Some(profile) = self.profiles.iter().position(|profile| profile.name == name) else {
+            return Err(DecisionError::NoProfile { pod: self.state.pod_name(known), name: name.to_owned() });
+        };
+        if self.state.node_count() == 0 {
+            return Err(DecisionError::NoNodes(self.state.pod_name(known)));
+        }
+        self.state.prepare_default_spread(shape);
+        Ok(profile)
+    }
+}
+
+fn at_work(profile: &Profile, state: &mut ClusterState) -> ProfileAtWork {
+    let preempts = profile.plugins.post_filter.contains(&PluginName::DefaultPreemption);
+    ProfileAtWork {
+        name: profile.scheduler_name.clone(),
+        rules: plugins::build(profile, state),
+        policy: Box::new(policy::WeightedSum),
+        preemption: preempts.then(|| profile.args.default_preemption.clone()),
+    }
+}
+
+/// A refusal for the pod as a whole, as one of every node.
+fn everywhere(cycle: &Cycle<'_>, status: &Status) -> Vec<(NodeId, Refusal)> {
+    let plugin = status.plugin.unwrap_or(PluginName::NodeAffinity);
+    cycle.state.nodes().map(|node| (node.id, Refusal::new(plugin, status.code, 0))).collect()
+}
+
+fn try_preempt(
+    rules: &mut Rules,
+    cycle: &Cycle<'_>,
+    args: Option<&DefaultPreemptionArgs>,
+    refused: &[(NodeId, Refusal)],
+    rng: &mut Rng,
+) -> Option<Result<Preemption, PreemptionError>> {
+    args.map(|args| preempt(rules, cycle, args, refused, rng))
+}
+
+fn status_of(rules: &mut Rules, cycle: &Cycle<'_>, node: NodeId, refusal: Refusal) -> Status {
+    let reasons = rules.reasons(cycle, node, refusal);
+    Status { code: refusal.code, plugin: Some(refusal.plugin), reasons }
+}
+
+fn left_out(cycle: &Cycle<'_>, restriction: &Restriction) -> Vec<(NodeId, Status)> {
+    let Restriction::Only { nodes, .. } = restriction else { return Vec::new() };
+    let status = Status {
+        code: Code::UnschedulableAndUnresolvable,
+        plugin: None,
+        reasons: vec![NOT_IN_PRE_FILTER_RESULT.into()],
+    };
+    let others = cycle.state.nodes().filter(|node| !nodes.contains(&node.id));
+    others.map(|node| (node.id, status.clone())).collect()
+}

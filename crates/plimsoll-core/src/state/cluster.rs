@@ -1,0 +1,671 @@
+//! The state of the cluster, fed by add, update and delete events.
+
+use super::changes::ChangeLog;
+use super::classes::{Namespaces, PodClasses};
+use super::controllers::Controllers;
+use super::node::{Node, NodeId};
+use super::pod::{Phase, Pod, PodId};
+use super::shapes::{ShapeEntry, ShapeId, Shapes, spread_key};
+use super::topology::{Topologies, TopologyId};
+use crate::model::taints::UNSCHEDULABLE_TAINT;
+use crate::model::{
+    ControllerKind, Interner, LabelSet, ModelError, NodeSpec, PodShape, ResourceNames, Selector, Sym,
+};
+use k8s_openapi::api::{apps::v1 as apps, core::v1 as api, policy::v1 as policy};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Why an event or a step is refused; the state is as it was before.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// The object cannot be read.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The pod is not known.
+    #[error("pod {0}: not known; apply the pod before placing it")]
+    UnknownPod(String),
+    /// The node is not known.
+    #[error("node {0}: not known; apply the node before placing pods on it")]
+    UnknownNode(String),
+    /// The step does not fit where the pod is.
+    #[error("pod {pod}: cannot {step}, it is {phase:?}")]
+    WrongPhase {
+        /// The pod.
+        pod: String,
+        /// What was tried.
+        step: &'static str,
+        /// Where the pod is.
+        phase: Phase,
+    },
+}
+
+/// A pod disruption budget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    /// Its namespace.
+    pub namespace: Sym,
+    /// The pods it protects; none if its selector cannot be read.
+    pub selector: Selector,
+    /// Pods that may be disrupted now.
+    pub disruptions_allowed: i32,
+    /// Pods already on their way out, by name.
+    pub disrupted: Box<[Box<str>]>,
+}
+
+/// Strings that the rules know by name.
+#[derive(Debug, Clone, Copy)]
+pub struct WellKnown {
+    /// `kubernetes.io/hostname`
+    pub hostname: Sym,
+    /// `topology.kubernetes.io/zone`
+    pub zone: Sym,
+    /// `topology.kubernetes.io/region`
+    pub region: Sym,
+    /// `node.kubernetes.io/unschedulable`
+    pub unschedulable: Sym,
+}
+
+/// The cluster.
+#[derive(Debug)]
+pub struct ClusterState {
+    /// Strings that the rules know by name.
+    pub well_known: WellKnown,
+    /// Interned strings.
+    pub strings: Interner,
+    /// Resource names.
+    pub resources: ResourceNames,
+    /// Who matches whom.
+    pub classes: PodClasses,
+    /// Domains of nodes.
+    pub topologies: Topologies,
+    /// Services and controllers.
+    pub controllers: Controllers,
+    /// Recently changed nodes.
+    pub changes: ChangeLog,
+    /// Volumes and their claims.
+    pub storage: crate::storage::StorageObjects,
+    /// Devices and their claims.
+    pub dra: crate::dra::DraObjects,
+    nodes: Vec<Option<Node>>,
+    node_ids: FxHashMap<Sym, NodeId>,
+    free_nodes: Vec<NodeId>,
+    node_version: u64,
+    image_nodes: FxHashMap<Sym, u32>,
+    pods: Vec<Option<Pod>>,
+    pod_ids: FxHashMap<Box<str>, PodId>,
+    free_pods: Vec<PodId>,
+    bound_pods: usize,
+    /// Placed pods whose node is not known (yet, or any more).
+    orphans: FxHashMap<Sym, Vec<PodId>>,
+    shapes: Shapes,
+    namespaces: Namespaces,
+    budgets: BTreeMap<(Sym, Box<str>), Budget>,
+    nominated: FxHashMap<Sym, Vec<PodId>>,
+}
+
+impl Default for ClusterState {
+    fn default() -> Self {
+        let mut strings = Interner::default();
+        let well_known = WellKnown {
+            hostname: strings.intern("kubernetes.io/hostname"),
+            zone: strings.intern("topology.kubernetes.io/zone"),
+            region: strings.intern("topology.kubernetes.io/region"),
+            unschedulable: strings.intern(UNSCHEDULABLE_TAINT),
+        };
+        Self {
+            well_known,
+            strings,
+            resources: ResourceNames::default(),
+            classes: PodClasses::default(),
+            topologies: Topologies::default(),
+            controllers: Controllers::default(),
+            changes: ChangeLog::default(),
+            storage: crate::storage::StorageObjects::default(),
+            dra: crate::dra::DraObjects::default(),
+            nodes: Vec::new(),
+            node_ids: FxHashMap::default(),
+            free_nodes: Vec::new(),
+            node_version: 0,
+            image_nodes: FxHashMap::default(),
+            pods: Vec::new(),
+            pod_ids: FxHashMap::default(),
+            free_pods: Vec::new(),
+            bound_pods: 0,
+            orphans: FxHashMap::default(),
+            shapes: Shapes::default(),
+            namespaces: Namespaces::default(),
+            budgets: BTreeMap::new(),
+            nominated: FxHashMap::default(),
+        }
+    }
+}
+
+/// The key a pod is known by: its UID, or its name for objects that have none.
+pub fn pod_key(meta: &ObjectMeta) -> String {
+    match meta.uid.as_deref() {
+        Some(uid) if !uid.is_empty() => uid.to_owned(),
+        _ => format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default()),
+    }
+}
+
+fn name_of(meta: &ObjectMeta) -> &str {
+    meta.name.as_deref().unwrap_or_default()
+}
+
+/// Nodes.
+impl ClusterState {
+    /// How many node indices there are: arrays with an entry a node have this length.
+    pub fn node_limit(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.node_ids.len()
+    }
+
+    /// All nodes, by index.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().flatten()
+    }
+
+    /// A node by index.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.index())?.as_ref()
+    }
+
+    /// A node's id by name.
+    pub fn node_id(&self, name: Sym) -> Option<NodeId> {
+        self.node_ids.get(&name).copied()
+    }
+
+    /// A node's id by name.
+    pub fn node_named(&self, name: &str) -> Option<NodeId> {
+        self.node_id(self.strings.get(name)?)
+    }
+
+    /// A node's name.
+    pub fn node_name(&self, id: NodeId) -> &str {
+        self.node(id).map_or("", |node| self.strings.resolve(node.spec.name))
+    }
+
+    /// Changes whenever a node comes, goes, or has other images: what is remembered across nodes is stale then.
+    pub fn node_version(&self) -> u64 {
+        self.node_version
+    }
+
+    /// On how many nodes an image is.
+    pub fn nodes_with_image(&self, image: Sym) -> u32 {
+        self.image_nodes.get(&image).copied().unwrap_or(0)
+    }
+
+    /// A node came or changed.
+    pub fn apply_node(&mut self, node: &api::Node) -> Result<NodeId, StateError> {
+        let spec = Arc::new(NodeSpec::compile(node, &mut self.strings, &mut self.resources)?);
+        let id = match self.node_id(spec.name) {
+            Some(id) => {
+                let before = self.nodes[id.index()].as_ref().map(|node| Arc::clone(&node.spec));
+                if let Some(before) = before
+                    && before.images != spec.images
+                {
+                    self.count_images(&before, false);
+                    self.count_images(&spec, true);
+                    self.node_version += 1;
+                }
+                if let Some(node) = &mut self.nodes[id.index()] {
+                    node.set_spec(Arc::clone(&spec));
+                }
+                id
+            }
+            None => self.insert_node(&spec),
+        };
+        self.topologies.set_node(id, Some(&spec.labels));
+        self.changes.push(id);
+        Ok(id)
+    }
+
+    fn insert_node(&mut self, spec: &Arc<NodeSpec>) -> NodeId {
+        let id = self.free_nodes.pop().unwrap_or_else(|| {
+            self.nodes.push(None);
+            NodeId::new(self.nodes.len() as u32 - 1)
+        });
+        self.nodes[id.index()] = Some(Node::new(id, Arc::clone(spec)));
+        self.node_ids.insert(spec.name, id);
+        self.count_images(spec, true);
+        self.node_version += 1;
+        for pod in self.orphans.remove(&spec.name).unwrap_or_default() {
+            self.attach(pod, id);
+        }
+        id
+    }
+
+    /// A node left. Its pods stay known until their own events come; they count nowhere meanwhile.
+    pub fn delete_node(&mut self, name: &str) -> Option<NodeId> {
+        let id = self.node_named(name)?;
+        let node = self.nodes[id.index()].as_ref()?;
+        let spec = Arc::clone(&node.spec);
+        for pod in node.pods.clone() {
+            self.detach(pod);
+            self.orphans.entry(spec.name).or_default().push(pod);
+        }
+        self.nodes[id.index()] = None;
+        self.node_ids.remove(&spec.name);
+        self.free_nodes.push(id);
+        self.count_images(&spec, false);
+        self.topologies.set_node(id, None);
+        self.node_version += 1;
+        self.changes.push(id);
+        Some(id)
+    }
+
+    fn count_images(&mut self, spec: &NodeSpec, add: bool) {
+        for &(image, _) in &spec.images {
+            if add {
+                *self.image_nodes.entry(image).or_default() += 1;
+            } else if let Some(count) = self.image_nodes.get_mut(&image) {
+                *count -= 1;
+                if *count == 0 {
+                    self.image_nodes.remove(&image);
+                }
+            }
+        }
+    }
+}
+
+/// Pods.
+impl ClusterState {
+    /// A pod by id.
+    pub fn pod(&self, id: PodId) -> Option<&Pod> {
+        self.pods.get(id.index())?.as_ref()
+    }
+
+    /// A pod's id by its UID.
+    pub fn pod_id(&self, uid: &str) -> Option<PodId> {
+        self.pod_ids.get(uid).copied()
+    }
+
+    /// All pods with their ids.
+    pub fn pods(&self) -> impl Iterator<Item = (PodId, &Pod)> {
+        self.pods.iter().enumerate().filter_map(|(at, pod)| Some((PodId::new(at), pod.as_ref()?)))
+    }
+
+    /// How many pods take room on nodes.
+    pub fn placed_pods(&self) -> usize {
+        self.bound_pods
+    }
+
+    /// What a pod shares with its template.
+    pub fn shape_of(&self, pod: &Pod) -> &ShapeEntry {
+        self.shapes.get(pod.shape)
+    }
+
+    /// A shape by id.
+    pub fn shape(&self, id: ShapeId) -> &ShapeEntry {
+        self.shapes.get(id)
+    }
+
+    /// `namespace/name` of a pod.
+    pub fn pod_name(&self, pod: &Pod) -> String {
+        format!("{}/{}", self.strings.resolve(self.shape_of(pod).shape.namespace), pod.name)
+    }
+
+    /// A pod came or changed. A pod that has ended is forgotten: it takes no room.
+    ///
+    /// News that a pod is not bound does not undo an assumption: it is older than our decision.
+    pub fn apply_pod(&mut self, object: &api::Pod) -> Result<Option<PodId>, StateError> {
+        let key = pod_key(&object.metadata);
+        let status = object.status.as_ref();
+        if matches!(status.and_then(|s| s.phase.as_deref()), Some("Succeeded" | "Failed")) {
+            self.delete_pod(&key);
+            return Ok(None);
+        }
+        let shape = PodShape::compile(object, &mut self.strings, &mut self.resources)?;
+        let shape_id = self.acquire_shape(shape);
+        let told_node = self.shapes.get(shape_id).shape.local.node_name;
+        let before = self.pod_id(&key);
+        let (mut phase, mut node_name) = match told_node {
+            Some(name) => (Phase::Bound, Some(name)),
+            None => (Phase::Pending, None),
+        };
+        if let Some(id) = before {
+            if let Some(known) = self.pod(id)
+                && phase == Phase::Pending
+                && known.phase == Phase::Assumed
+            {
+                (phase, node_name) = (Phase::Assumed, known.node_name);
+            }
+            self.unplace(id);
+        }
+        let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
+        let nominated = (phase == Phase::Pending)
+            .then(|| text(status.and_then(|s| s.nominated_node_name.as_ref())))
+            .flatten()
+            .map(|name| self.strings.intern(&name));
+        let terminating = object.metadata.deletion_timestamp.is_some();
+        let pod = Pod {
+            uid: key.as_str().into(),
+            name: name_of(&object.metadata).into(),
+            shape: shape_id,
+            phase,
+            node_name,
+            node: None,
+            nominated,
+            terminating,
+            preempted: terminating && is_preemption_target(object),
+            start_time: status.and_then(|s| s.start_time.as_ref()).map(|time| nanoseconds(&time.0)),
+            object: self.shapes.get(shape_id).shape.has_claims.then(|| Arc::new(without_managed_fields(object))),
+        };
+        let id = match before {
+            Some(id) => {
+                if let Some(old) = self.pods[id.index()].replace(pod) {
+                    self.shapes.release(old.shape, &mut self.classes);
+                }
+                id
+            }
+            None => {
+                let id = self.free_pods.pop().unwrap_or_else(|| {
+                    self.pods.push(None);
+                    PodId::new(self.pods.len() - 1)
+                });
+                self.pods[id.index()] = Some(pod);
+                self.pod_ids.insert(key.into(), id);
+                id
+            }
+        };
+        self.place(id, node_name);
+        self.nominate(id, nominated);
+        Ok(Some(id))
+    }
+
+    /// A pod left.
+    pub fn delete_pod(&mut self, uid: &str) -> Option<PodId> {
+        let id = self.pod_id(uid)?;
+        self.unplace(id);
+        let pod = self.pods[id.index()].take()?;
+        self.shapes.release(pod.shape, &mut self.classes);
+        self.pod_ids.remove(uid);
+        self.free_pods.push(id);
+        Some(id)
+    }
+
+    /// Takes room on a node for a pod that is about to be bound there.
+    pub fn assume(&mut self, id: PodId, node: NodeId) -> Result<(), StateError> {
+        let name = self.node(node).map(|node| node.spec.name);
+        let Some(name) = name else {
+            return Err(StateError::UnknownNode(format!("#{}", node.index())));
+        };
+        self.expect_phase(id, Phase::Pending, "assume")?;
+        self.nominate(id, None);
+        if let Some(pod) = &mut self.pods[id.index()] {
+            pod.phase = Phase::Assumed;
+            pod.node_name = Some(name);
+        }
+        self.place(id, Some(name));
+        Ok(())
+    }
+
+    /// Gives the room back: the binding failed.
+    pub fn forget(&mut self, id: PodId) -> Result<(), StateError> {
+        self.expect_phase(id, Phase::Assumed, "forget")?;
+        self.unplace(id);
+        if let Some(pod) = &mut self.pods[id.index()] {
+            pod.phase = Phase::Pending;
+            pod.node_name = None;
+        }
+        Ok(())
+    }
+
+    /// The binding was carried out.
+    pub fn confirm(&mut self, id: PodId) -> Result<(), StateError> {
+        self.expect_phase(id, Phase::Assumed, "confirm")?;
+        if let Some(pod) = &mut self.pods[id.index()] {
+            pod.phase = Phase::Bound;
+        }
+        Ok(())
+    }
+
+    fn expect_phase(&self, id: PodId, phase: Phase, step: &'static str) -> Result<(), StateError> {
+        match self.pod(id) {
+            None => Err(StateError::UnknownPod(format!("#{}", id.index()))),
+            Some(pod) if pod.phase != phase => {
+                Err(StateError::WrongPhase { pod: self.pod_name(pod), step, phase: pod.phase })
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Keeps a node for a pending pod (or no longer).
+    pub fn nominate(&mut self, id: PodId, node: Option<Sym>) {
+        let Some(pod) = &mut self.pods[id.index()] else { return };
+        let before = std::mem::replace(&mut pod.nominated, node);
+        for name in [before, node].into_iter().flatten() {
+            if let Some(list) = self.nominated.get_mut(&name) {
+                list.retain(|pod| *pod != id);
+                if list.is_empty() {
+                    self.nominated.remove(&name);
+                }
+            }
+        }
+        if let Some(name) = node {
+            self.nominated.entry(name).or_default().push(id);
+        }
+    }
+
+    /// The pending pods a node is kept for.
+    pub fn nominated_on(&self, node: Sym) -> &[PodId] {
+        self.nominated.get(&node).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The nodes that are kept for somebody.
+    pub fn nominated_nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.nominated.keys().filter_map(|name| self.node_id(*name))
+    }
+
+    fn acquire_shape(&mut self, shape: PodShape) -> ShapeId {
+        if let Some(id) = self.shapes.reuse(&shape) {
+            return id;
+        }
+        let (nodes, topologies) = (&self.nodes, &mut self.topologies);
+        self.shapes.insert(shape, &mut self.classes, &self.namespaces, &self.strings, &mut |key| {
+            topologies.ensure(key, nodes.iter().flatten().map(|node| (node.id, &node.spec.labels)))
+        })
+    }
+
+    /// Puts a placed pod where it belongs.
+    fn place(&mut self, id: PodId, node_name: Option<Sym>) {
+        let Some(name) = node_name else { return };
+        match self.node_id(name) {
+            Some(node) => self.attach(id, node),
+            None => self.orphans.entry(name).or_default().push(id),
+        }
+    }
+
+    /// Takes a pod from wherever it is.
+    fn unplace(&mut self, id: PodId) {
+        self.nominate(id, None);
+        let Some(pod) = self.pod(id) else { return };
+        let name = pod.node_name;
+        if pod.node.is_some() {
+            self.detach(id);
+        } else if let Some(list) = name.and_then(|name| self.orphans.get_mut(&name)) {
+            list.retain(|pod| *pod != id);
+        }
+    }
+
+    fn attach(&mut self, id: PodId, node_id: NodeId) {
+        let (Some(pod), Some(node)) = (&mut self.pods[id.index()], &mut self.nodes[node_id.index()]) else {
+            return;
+        };
+        pod.node = Some(node_id);
+        let entry = self.shapes.get(pod.shape);
+        node.add_pod(id, &entry.shape);
+        self.classes.add_pod(entry.class, &entry.handles.owned, node_id, pod.terminating);
+        if let Some(volumes) = &entry.shape.volumes {
+            self.storage.pod_placed(volumes);
+        }
+        self.bound_pods += 1;
+        self.changes.push(node_id);
+    }
+
+    fn detach(&mut self, id: PodId) {
+        let Some(pod) = &mut self.pods[id.index()] else { return };
+        let Some(node_id) = pod.node.take() else { return };
+        let entry = self.shapes.get(pod.shape);
+        if let Some(node) = &mut self.nodes[node_id.index()] {
+            node.remove_pod(id, &entry.shape);
+            if let Some(volumes) = &entry.shape.volumes {
+                self.storage.pod_removed(volumes);
+            }
+        }
+        self.classes.remove_pod(entry.class, &entry.handles.owned, node_id, pod.terminating);
+        self.bound_pods -= 1;
+        self.changes.push(node_id);
+    }
+}
+
+/// Namespaces, services, controllers and budgets.
+impl ClusterState {
+    /// A namespace came or changed.
+    pub fn apply_namespace(&mut self, namespace: &api::Namespace) {
+        let name = self.strings.intern(name_of(&namespace.metadata));
+        let labels = LabelSet::compile(namespace.metadata.labels.as_ref(), &mut self.strings);
+        let before = self.namespaces.insert(name, labels);
+        if before.as_ref() != self.namespaces.get(&name) {
+            self.classes.namespace_changed(name, &self.namespaces, &self.strings);
+        }
+    }
+
+    /// A namespace left.
+    pub fn delete_namespace(&mut self, name: &str) {
+        let Some(name) = self.strings.get(name) else { return };
+        if self.namespaces.remove(&name).is_some() {
+            self.classes.namespace_changed(name, &self.namespaces, &self.strings);
+        }
+    }
+
+    /// The labels of a namespace, if it is known.
+    pub fn namespace_labels(&self, name: Sym) -> Option<&LabelSet> {
+        self.namespaces.get(&name)
+    }
+
+    fn namespace(&mut self, meta: &ObjectMeta) -> Sym {
+        self.strings.intern(meta.namespace.as_deref().unwrap_or_default())
+    }
+
+    /// A service came or changed.
+    pub fn apply_service(&mut self, service: &api::Service) {
+        let namespace = self.namespace(&service.metadata);
+        let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let selector = selector.map(|labels| Selector::from_map(Some(labels), &mut self.strings));
+        self.controllers.set_service(namespace, name_of(&service.metadata), selector);
+    }
+
+    /// A service left.
+    pub fn delete_service(&mut self, service: &api::Service) {
+        let namespace = self.namespace(&service.metadata);
+        self.controllers.remove_service(namespace, name_of(&service.metadata));
+    }
+
+    /// A replication controller came or changed.
+    pub fn apply_replication_controller(&mut self, controller: &api::ReplicationController) {
+        let selector = controller.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let selector = Selector::from_map(selector, &mut self.strings);
+        self.apply_controller(ControllerKind::ReplicationController, &controller.metadata, selector);
+    }
+
+    /// A replica set came or changed.
+    pub fn apply_replica_set(&mut self, set: &apps::ReplicaSet) {
+        let selector = set.spec.as_ref().map(|spec| &spec.selector);
+        let selector = Selector::compile(selector, &mut self.strings).unwrap_or(Selector::Nothing);
+        self.apply_controller(ControllerKind::ReplicaSet, &set.metadata, selector);
+    }
+
+    /// A stateful set came or changed.
+    pub fn apply_stateful_set(&mut self, set: &apps::StatefulSet) {
+        let selector = set.spec.as_ref().map(|spec| &spec.selector);
+        let selector = Selector::compile(selector, &mut self.strings).unwrap_or(Selector::Nothing);
+        self.apply_controller(ControllerKind::StatefulSet, &set.metadata, selector);
+    }
+
+    fn apply_controller(&mut self, kind: ControllerKind, meta: &ObjectMeta, selector: Selector) {
+        let (namespace, name) = (self.namespace(meta), self.strings.intern(name_of(meta)));
+        self.controllers.set_controller(kind, namespace, name, selector);
+    }
+
+    /// A controller left.
+    pub fn delete_controller(&mut self, kind: ControllerKind, meta: &ObjectMeta) {
+        let (namespace, name) = (self.namespace(meta), self.strings.intern(name_of(meta)));
+        self.controllers.remove_controller(kind, namespace, name);
+    }
+
+    /// A disruption budget came or changed.
+    pub fn apply_budget(&mut self, budget: &policy::PodDisruptionBudget) {
+        let namespace = self.namespace(&budget.metadata);
+        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let status = budget.status.as_ref();
+        let compiled = Budget {
+            namespace,
+            selector: Selector::compile(selector, &mut self.strings).unwrap_or(Selector::Nothing),
+            disruptions_allowed: status.and_then(|status| status.disruptions_allowed).unwrap_or(0),
+            disrupted: status
+                .and_then(|status| status.disrupted_pods.as_ref())
+                .into_iter()
+                .flat_map(BTreeMap::keys)
+                .map(|name| name.as_str().into())
+                .collect(),
+        };
+        self.budgets.insert((namespace, name_of(&budget.metadata).into()), compiled);
+    }
+
+    /// A disruption budget left.
+    pub fn delete_budget(&mut self, budget: &policy::PodDisruptionBudget) {
+        let namespace = self.namespace(&budget.metadata);
+        self.budgets.remove(&(namespace, name_of(&budget.metadata).into()));
+    }
+
+    /// All disruption budgets.
+    pub fn budgets(&self) -> impl Iterator<Item = &Budget> {
+        self.budgets.values()
+    }
+
+    /// Brings the counter of a pod's default spread selector up to date, before a decision reads it.
+    pub fn prepare_default_spread(&mut self, shape: ShapeId) {
+        let version = self.controllers.version();
+        let entry = self.shapes.get(shape);
+        if entry.default_spread.is_some_and(|(known, _)| known == version) {
+            return;
+        }
+        let selector = self.controllers.default_selector(&entry.shape, &self.strings);
+        let key = spread_key(entry.shape.namespace, &selector);
+        let counter = key.map(|key| self.classes.acquire_counter(key, &self.namespaces, &self.strings));
+        let before = self.shapes.get_mut(shape).default_spread.replace((version, counter));
+        if let Some(before) = before.and_then(|(_, counter)| counter) {
+            self.classes.release_counter(before);
+        }
+    }
+
+    /// The topology of a node label, built on first use.
+    pub fn ensure_topology(&mut self, key: &str) -> TopologyId {
+        let key = self.strings.intern(key);
+        self.topologies.ensure(key, self.nodes.iter().flatten().map(|node| (node.id, &node.spec.labels)))
+    }
+}
+
+fn is_preemption_target(pod: &api::Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().find(|condition| condition.type_ == "DisruptionTarget").is_some_and(|condition| {
+        condition.status == "True" && condition.reason.as_deref() == Some("PreemptionByScheduler")
+    })
+}
+
+fn nanoseconds(time: &k8s_openapi::jiff::Timestamp) -> i64 {
+    i64::try_from(time.as_nanosecond()).unwrap_or(i64::MAX)
+}
+
+fn without_managed_fields(pod: &api::Pod) -> api::Pod {
+    let mut pod = pod.clone();
+    pod.metadata.managed_fields = None;
+    pod
+}
