@@ -37,6 +37,8 @@ pub enum Restriction {
         /// Who named them, sorted.
         plugins: Vec<PluginName>,
     },
+    /// Only the node that was cleared for the pod.
+    Nominated(NodeId),
 }
 
 impl Rules {
@@ -97,7 +99,13 @@ impl Rules {
                 self.filter.iter().take_while(|at| self.plugins[**at].is_local()).count()
             }
             Restriction::Only { nodes, .. } => {
+                self.remembered = None;
                 self.candidates.nodes.extend_from_slice(nodes);
+                0
+            }
+            Restriction::Nominated(node) => {
+                self.remembered = None;
+                self.candidates.nodes.push(*node);
                 0
             }
         };

@@ -104,14 +104,7 @@ impl Scheduler {
                 return Ok(Decision::Wait { plugins, preemption: preemption.and_then(Result::ok) });
             }
         };
-        // A node that was cleared for this pod is taken if it is right, without a look at the others.
-        if let Some(node) = cycle.pod.nominated.and_then(|name| cycle.state.node_id(name)) {
-            rules.filter(&cycle, &Restriction::Only { nodes: vec![node], plugins: Vec::new() });
-            if rules.feasible() == [node] {
-                return Ok(Decision::Place { node, feasible: 1 });
-            }
-        }
-        rules.filter(&cycle, &restriction);
+        filter(rules, &cycle, &restriction);
         match rules.feasible() {
             [] => {
                 let refused = rules.refused(&cycle);
@@ -152,7 +145,7 @@ impl Scheduler {
                 refused
             }
             Ok(restriction) => {
-                rules.filter(&cycle, &restriction);
+                let restriction = filter(rules, &cycle, &restriction);
                 explanation.feasible = rules.feasible().to_vec();
                 let refused = rules.refused(&cycle);
                 explanation.refused = refused
@@ -210,6 +203,19 @@ fn at_work(profile: &Profile, state: &mut ClusterState) -> ProfileAtWork {
         policy: Box::new(policy::WeightedSum),
         preemption: preempts.then(|| profile.args.default_preemption.clone()),
     }
+}
+
+/// Finds the feasible nodes. A node that was cleared for the pod is taken if it is right, without a look at the others.
+fn filter(rules: &mut Rules, cycle: &Cycle<'_>, restriction: &Restriction) -> Restriction {
+    if let Some(node) = cycle.pod.nominated.and_then(|name| cycle.state.node_id(name)) {
+        let nominated = Restriction::Nominated(node);
+        rules.filter(cycle, &nominated);
+        if rules.feasible() == [node] {
+            return nominated;
+        }
+    }
+    rules.filter(cycle, restriction);
+    restriction.clone()
 }
 
 /// A refusal for the pod as a whole, as one of every node.

@@ -42,7 +42,8 @@ impl PodMatch {
 
     /// Whether a placed pod matches, seen from the incoming pod that owns the term.
     ///
-    /// Here a namespace selector picks among the namespaces that exist; only the empty one reaches the others too.
+    /// Here a namespace selector picks among the namespaces that exist; one that accepts a namespace without labels (the
+    /// empty one, or one that only forbids labels) accepts every namespace: so Kubernetes has it.
     pub fn matches_existing(
         &self,
         namespace: Sym,
@@ -51,7 +52,7 @@ impl PodMatch {
         strings: &Interner,
     ) -> bool {
         (self.namespaces.contains(&namespace)
-            || self.namespace_selector.is_everything()
+            || self.namespace_selector.matches(&LabelSet::default(), strings)
             || namespace_labels.is_some_and(|known| self.namespace_selector.matches(known, strings)))
             && self.selector.matches(labels, strings)
     }
