@@ -41,6 +41,16 @@ pub enum Restriction {
     Nominated(NodeId),
 }
 
+impl Restriction {
+    fn includes(&self, node: NodeId) -> bool {
+        match self {
+            Self::AllNodes => true,
+            Self::Only { nodes, .. } => nodes.contains(&node),
+            Self::Nominated(nominated) => *nominated == node,
+        }
+    }
+}
+
 impl Rules {
     fn plugin(&self, name: PluginName) -> Option<&dyn Plugin> {
         self.plugins.iter().find(|plugin| plugin.name() == name).map(|plugin| &**plugin)
@@ -115,7 +125,7 @@ impl Rules {
                 plugin.filter_all(cycle, &mut self.candidates);
             }
         }
-        self.filter_with_nominated(cycle);
+        self.filter_with_nominated(cycle, restriction);
     }
 
     /// The nodes that the last [`Self::filter`] left.
@@ -171,8 +181,8 @@ impl Rules {
     }
 
     /// Nodes kept for other pods must be right with and without those pods.
-    fn filter_with_nominated(&mut self, cycle: &Cycle<'_>) {
-        let mut kept: Vec<_> = cycle.state.nominated_nodes().collect();
+    fn filter_with_nominated(&mut self, cycle: &Cycle<'_>, restriction: &Restriction) {
+        let mut kept: Vec<_> = cycle.state.nominated_nodes().filter(|node| restriction.includes(*node)).collect();
         kept.sort_unstable();
         for id in kept {
             let Some(refusal) = self.with_nominated(cycle, id, |_, _, refusal| refusal) else { continue };
