@@ -88,21 +88,21 @@ pub struct ClusterState {
     pub storage: crate::storage::StorageObjects,
     /// Devices and their claims.
     pub dra: crate::dra::DraObjects,
-    nodes: Vec<Option<Node>>,
-    node_ids: FxHashMap<Sym, NodeId>,
-    free_nodes: Vec<NodeId>,
+    pub(super) nodes: Vec<Option<Node>>,
+    pub(super) node_ids: FxHashMap<Sym, NodeId>,
+    pub(super) free_nodes: Vec<NodeId>,
     node_version: u64,
-    image_nodes: FxHashMap<Sym, u32>,
-    pods: Vec<Option<Pod>>,
-    pod_ids: FxHashMap<Box<str>, PodId>,
-    free_pods: Vec<PodId>,
-    bound_pods: usize,
+    pub(super) image_nodes: FxHashMap<Sym, u32>,
+    pub(super) pods: Vec<Option<Pod>>,
+    pub(super) pod_ids: FxHashMap<Box<str>, PodId>,
+    pub(super) free_pods: Vec<PodId>,
+    pub(super) bound_pods: usize,
     /// Placed pods whose node is not known (yet, or any more).
-    orphans: FxHashMap<Sym, Vec<PodId>>,
-    shapes: Shapes,
-    namespaces: Namespaces,
+    pub(super) orphans: FxHashMap<Sym, Vec<PodId>>,
+    pub(super) shapes: Shapes,
+    pub(super) namespaces: Namespaces,
     budgets: BTreeMap<(Sym, Box<str>), Budget>,
-    nominated: FxHashMap<Sym, Vec<PodId>>,
+    pub(super) nominated: FxHashMap<Sym, Vec<PodId>>,
 }
 
 impl Default for ClusterState {

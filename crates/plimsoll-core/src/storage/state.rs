@@ -4,6 +4,8 @@
 //! An assumed binding holds until the API sends another version of the object, and is then dropped: either the API's
 //! version has the binding, or something else happened to the object. An event older than what is known changes nothing.
 
+mod consistency;
+
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::storage::v1 as storage;
 use rustc_hash::FxHashMap;
@@ -92,7 +94,7 @@ fn rank(volume: &PersistentVolume) -> Rank {
 ///
 /// Volumes that demand a node label of certain values are filed under label and value, so that a cluster with thousands
 /// of local volumes looks at the few of a node instead of all of them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FreeVolumes {
     /// Volumes that demand no particular label, though they may have other conditions.
     pub(super) unanchored: BTreeMap<Rank, Arc<PersistentVolume>>,
