@@ -489,8 +489,13 @@ impl ClusterState {
         let name = pod.node_name;
         if pod.node.is_some() {
             self.detach(id);
-        } else if let Some(list) = name.and_then(|name| self.orphans.get_mut(&name)) {
+        } else if let Some(name) = name
+            && let Some(list) = self.orphans.get_mut(&name)
+        {
             list.retain(|pod| *pod != id);
+            if list.is_empty() {
+                self.orphans.remove(&name);
+            }
         }
     }
 
