@@ -313,7 +313,8 @@ impl ClusterState {
 
     /// A pod came or changed. A pod that has ended is forgotten: it takes no room.
     ///
-    /// News that a pod is not bound does not undo an assumption: it is older than our decision.
+    /// News that a pod is not bound does not undo its placement: a pod never goes back from its node, so the news is
+    /// older than our decision or the binding.
     pub fn apply_pod(&mut self, object: &api::Pod) -> Result<Option<PodId>, StateError> {
         let key = pod_key(&object.metadata);
         let status = object.status.as_ref();
@@ -332,9 +333,8 @@ impl ClusterState {
         if let Some(id) = before {
             if let Some(known) = self.pod(id)
                 && phase == Phase::Pending
-                && known.phase == Phase::Assumed
             {
-                (phase, node_name) = (Phase::Assumed, known.node_name);
+                (phase, node_name) = (known.phase, known.node_name);
             }
             self.unplace(id);
         }
