@@ -330,19 +330,22 @@ impl ClusterState {
             Some(name) => (Phase::Bound, Some(name)),
             None => (Phase::Pending, None),
         };
+        let told = status.and_then(|s| s.nominated_node_name.as_deref()).filter(|name| !name.is_empty());
+        let told = told.map(|name| self.strings.intern(name));
+        let mut nominated = told;
         if let Some(id) = before {
-            if let Some(known) = self.pod(id)
-                && phase == Phase::Pending
-            {
-                (phase, node_name) = (known.phase, known.node_name);
+            if let Some(known) = self.pod(id) {
+                if phase == Phase::Pending {
+                    (phase, node_name) = (known.phase, known.node_name);
+                }
+                // A nomination of ours holds until the API server has heard of it.
+                if told.is_none() && !known.told_nominated {
+                    nominated = known.nominated;
+                }
             }
             self.unplace(id);
         }
-        let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
-        let nominated = (phase == Phase::Pending)
-            .then(|| text(status.and_then(|s| s.nominated_node_name.as_ref())))
-            .flatten()
-            .map(|name| self.strings.intern(&name));
+        let nominated = nominated.filter(|_| phase == Phase::Pending);
         let terminating = object.metadata.deletion_timestamp.is_some();
         let pod = Pod {
             uid: key.as_str().into(),
@@ -352,6 +355,7 @@ impl ClusterState {
             node_name,
             node: None,
             nominated,
+            told_nominated: told.is_some(),
             terminating,
             preempted: terminating && is_preemption_target(object),
             start_time: status.and_then(|s| s.start_time.as_ref()).map(|time| nanoseconds(&time.0)),
