@@ -28,3 +28,4 @@ pub use default_preemption::{Preemption, PreemptionError, preempt};
 pub use priority_sort::more_urgent;
 pub use registry::build;
 pub use scheduling_gates::gate_message;
+pub use volumes::DetachedNode;

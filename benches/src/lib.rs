@@ -1,0 +1,4 @@
+//! What benchmarks share: counting allocations and reading clusters.
+
+pub mod alloc;
+pub mod cluster;
