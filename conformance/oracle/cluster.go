@@ -60,7 +60,7 @@ type cluster struct {
 	queue      internalqueue.SchedulingQueue
 	framework  framework.Framework
 	claims     *assumecache.AssumeCache
-	preemption *dryPreemption
+	preemption *DryPreemption
 	devices    *dynamicresources.DynamicResources
 	handlers   []cache.DoneChecker
 	version    atomic.Int64
@@ -169,18 +169,14 @@ func (c *cluster) stamp(object runtime.Object) {
 
 func (c *cluster) buildFramework(profile *config.KubeSchedulerProfile) error {
 	registry := plugins.NewInTreeRegistry()
-	stockPreemption := registry[defaultpreemption.Name]
 	registry[defaultpreemption.Name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		plugin, err := stockPreemption(ctx, args, handle)
+		plugin, err := NewDryPreemption(ctx, args, handle)
 		if err != nil {
 			return nil, err
 		}
-		stock, ok := plugin.(*defaultpreemption.DefaultPreemption)
-		if !ok {
-			return nil, fmt.Errorf("DefaultPreemption is a %T", plugin)
-		}
-		c.preemption = &dryPreemption{DefaultPreemption: stock}
-		return c.preemption, nil
+		plugin.checks = picks
+		c.preemption = plugin
+		return plugin, nil
 	}
 	stockDevices := registry[dynamicresources.Name]
 	registry[dynamicresources.Name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {

@@ -157,7 +157,7 @@ func (c *cluster) postFilter(expect *Expect, state fwk.CycleState, pod *v1.Pod, 
 		return nil
 	}
 	if c.preemption != nil {
-		c.preemption.chosen, c.preemption.unstable = nil, false
+		c.preemption.Chosen, c.preemption.unstable = nil, false
 	}
 	// An error here ends the attempt like a refusal does: nothing is nominated.
 	result, _ := c.framework.RunPostFilterPlugins(c.ctx, state, pod, statuses)
@@ -170,7 +170,7 @@ func (c *cluster) postFilter(expect *Expect, state fwk.CycleState, pod *v1.Pod, 
 	if result == nil || result.NominatingInfo == nil || result.NominatedNodeName == "" {
 		return nil
 	}
-	expect.Preemption = c.preemption.chosen
+	expect.Preemption = c.preemption.Chosen
 	return nil
 }
 
