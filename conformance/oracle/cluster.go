@@ -3,7 +3,6 @@ package oracle
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -77,7 +76,11 @@ func newCluster(rawConfig json.RawMessage, objects *Objects, pending ...*v1.Pod)
 		klog.SetOutput(io.Discard)
 		metrics.Register()
 	})
-	profile, err := loadProfile(rawConfig)
+	schedulerName := v1.DefaultSchedulerName
+	if len(pending) > 0 {
+		schedulerName = pending[0].Spec.SchedulerName
+	}
+	profile, err := loadProfile(rawConfig, schedulerName)
 	if err != nil {
 		return nil, err
 	}
@@ -243,26 +246,28 @@ func (c *cluster) startInformers() error {
 	return nil
 }
 
-// loadProfile reads a KubeSchedulerConfiguration strictly and returns its
-// first profile; without one, the defaults.
-func loadProfile(raw json.RawMessage) (*config.KubeSchedulerProfile, error) {
-	if len(raw) == 0 {
-		cfg, err := latest.Default()
-		if err != nil {
-			return nil, err
-		}
-		return &cfg.Profiles[0], nil
-	}
-	object, _, err := scheme.Codecs.UniversalDecoder().Decode(raw, nil, nil)
+// loadProfile reads a KubeSchedulerConfiguration strictly, or the defaults, and
+// returns the profile of that name.
+func loadProfile(raw json.RawMessage, schedulerName string) (*config.KubeSchedulerProfile, error) {
+	cfg, err := latest.Default()
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
-	cfg, ok := object.(*config.KubeSchedulerConfiguration)
-	if !ok {
-		return nil, fmt.Errorf("config: want a KubeSchedulerConfiguration, got %T", object)
+	if len(raw) > 0 {
+		object, _, err := scheme.Codecs.UniversalDecoder().Decode(raw, nil, nil)
+		if err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+		read, ok := object.(*config.KubeSchedulerConfiguration)
+		if !ok {
+			return nil, fmt.Errorf("config: want a KubeSchedulerConfiguration, got %T", object)
+		}
+		cfg = read
 	}
-	if len(cfg.Profiles) == 0 {
-		return nil, errors.New("config: no profile")
+	for i := range cfg.Profiles {
+		if cfg.Profiles[i].SchedulerName == schedulerName {
+			return &cfg.Profiles[i], nil
+		}
 	}
-	return &cfg.Profiles[0], nil
+	return nil, fmt.Errorf("config: no profile named %q, which the pod asks for", schedulerName)
 }

@@ -23,9 +23,9 @@ const (
 	// give its counts something to count.
 	shapedEvery = 5
 	plainEach   = 2
-	// idleMillis is left of a full node's processor: less than any pending pod
-	// of the preemption shape wants.
-	idleMillis = 400
+	// Four pods of lowMillis leave less of four cores than any pending pod of
+	// the preemption shape wants, and so does one of them once evicted.
+	lowMillis = 900
 )
 
 var zones = []string{"eu-1a", "eu-1b", "eu-1c"}
@@ -194,12 +194,19 @@ func (b *builder) bound(cores []int) []*v1.Pod {
 		return pod
 	}
 	if b.shape.name == "preemption" {
+		sized := func(node, millis int, priority int32) {
+			pod := place(node, b.IntN(templates))
+			pod.Spec.Priority = &priority
+			pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = *resource.NewMilliQuantity(int64(millis), resource.DecimalSI)
+		}
 		for node, size := range cores {
 			for range 4 {
-				pod := place(node, b.IntN(templates))
-				priority := int32(b.IntN(10))
-				pod.Spec.Priority = &priority
-				pod.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = *resource.NewMilliQuantity(int64(size*1000-idleMillis)/4, resource.DecimalSI)
+				sized(node, lowMillis, int32(b.IntN(10)))
+			}
+			// A pod too important to evict takes the rest of a large node, so
+			// that no eviction makes room for more than one pending pod.
+			if size > 4 {
+				sized(node, 1000*(size-4), 20000)
 			}
 		}
 		return pods
