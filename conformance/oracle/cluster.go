@@ -77,7 +77,7 @@ func newCluster(rawConfig json.RawMessage, objects *Objects, pending ...*v1.Pod)
 		metrics.Register()
 	})
 	schedulerName := v1.DefaultSchedulerName
-	if len(pending) > 0 {
+	if len(pending) > 0 && pending[0].Spec.SchedulerName != "" {
 		schedulerName = pending[0].Spec.SchedulerName
 	}
 	profile, err := loadProfile(rawConfig, schedulerName)

@@ -41,6 +41,8 @@ func Decide(c *Case) (*Expect, error) {
 // schedule_one does, but looking at every node. An error means that stock
 // kube-scheduler would abandon the attempt with an error.
 func (c *cluster) decide(pod *v1.Pod) (*Expect, fwk.CycleState, error) {
+	// A snapshot made anew takes the size of an image from each node itself; the
+	// scheduler's cache takes it from the node that reported the image first.
 	*c.snapshot = *internalcache.NewSnapshot(c.pods, c.nodes)
 	state := framework.NewCycleState()
 	expect := &Expect{Feasible: []string{}, Rejected: map[string]Rejection{}}
