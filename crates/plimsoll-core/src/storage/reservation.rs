@@ -106,38 +106,53 @@ impl VolumeWrite {
     }
 }
 
-/// Reserve: assumes what was decided for the node, so that the next pod sees it. Nothing is assumed on an error.
+/// Reserve: decides for the node and assumes the decision, so that the next pod sees it.
 pub fn reserve(
     objects: &mut StorageObjects,
     state: &State,
     node: &impl NodeView,
 ) -> Result<VolumeReservation, Rejection> {
+    let reservation = plan(objects, state, node)?;
+    assume(objects, &reservation)?;
+    Ok(reservation)
+}
+
+/// The first half of Reserve, which changes nothing: what the pod's claims will need on the node.
+pub fn plan(objects: &StorageObjects, state: &State, node: &impl NodeView) -> Result<VolumeReservation, Rejection> {
     let mut reservation = VolumeReservation { node: node.name().into(), ..VolumeReservation::default() };
     if state.all_bound() {
         return Ok(reservation);
     }
     let volumes = binding::find(objects, state, node)?;
-    let assume = || -> Result<(), String> {
-        for (claim, volume) in volumes.bindings {
-            let reference = claim_ref(&claim);
-            if objects.claim_ref(&volume.name) != Some(&reference) {
-                objects.assume_volume(&volume, reference)?;
+    let bindings = volumes.bindings.into_iter();
+    reservation.bindings = bindings.map(|(claim, volume)| Binding { volume, claim, written: None }).collect();
+    let provisions = volumes.provisions.into_iter();
+    reservation.provisions = provisions.map(|claim| Provision { claim, written: None }).collect();
+    Ok(reservation)
+}
+
+/// The second half of Reserve: assumes a plan. Nothing is assumed on an error, which means that an object has changed
+/// since the plan was made.
+pub fn assume(objects: &mut StorageObjects, reservation: &VolumeReservation) -> Result<(), Rejection> {
+    let mut done = VolumeReservation::default();
+    let mut assume_all = || -> Result<(), String> {
+        for binding in &reservation.bindings {
+            let reference = claim_ref(&binding.claim);
+            if objects.claim_ref(&binding.volume.name) != Some(&reference) {
+                objects.assume_volume(&binding.volume, reference)?;
             }
-            reservation.bindings.push(Binding { volume, claim, written: None });
+            done.bindings.push(binding.clone());
         }
-        for claim in volumes.provisions {
-            objects.assume_claim(&claim, node.name())?;
-            reservation.provisions.push(Provision { claim, written: None });
+        for provision in &reservation.provisions {
+            objects.assume_claim(&provision.claim, &reservation.node)?;
+            done.provisions.push(provision.clone());
         }
         Ok(())
     };
-    match assume() {
-        Ok(()) => Ok(reservation),
-        Err(problem) => {
-            unreserve(objects, &reservation);
-            Err(Rejection::error(problem))
-        }
-    }
+    assume_all().map_err(|problem| {
+        unreserve(objects, &done);
+        Rejection::error(problem)
+    })
 }
 
 /// Unreserve: takes back what was assumed and not written.
