@@ -9,7 +9,6 @@ use super::taints::Toleration;
 use super::{FieldError, ModelError};
 use crate::storage::PodVolumes;
 use k8s_openapi::api::core::v1 as api;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A port of the host that a container wants for itself.
@@ -35,8 +34,6 @@ impl HostPort {
 /// What can be judged by looking at one node alone; pods that agree in it share remembered results.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LocalShape {
-    /// `spec.nodeName`, for a pod that asks for one node.
-    pub node_name: Option<Sym>,
     /// What it tolerates.
     pub tolerations: Box<[Toleration]>,
     /// The nodes it asks for and prefers.
@@ -215,7 +212,6 @@ fn local(
         .map(|image| strings.intern(&normalized_image(image)))
         .collect();
     Ok(LocalShape {
-        node_name: spec.node_name.as_deref().filter(|name| !name.is_empty()).map(|name| strings.intern(name)),
         tolerations: spec.tolerations.iter().flatten().filter_map(|t| Toleration::compile(t, strings)).collect(),
         node_affinity: NodeAffinity::compile(
             spec.node_selector.as_ref(),
@@ -288,9 +284,6 @@ fn normalized_image(name: &str) -> String {
         name.to_owned()
     }
 }
-
-/// Labels as the API has them, for the few places that keep whole objects.
-pub type ApiLabels = BTreeMap<String, String>;
 
 #[cfg(test)]
 mod tests {

@@ -323,7 +323,8 @@ impl ClusterState {
         }
         let shape = PodShape::compile(object, &mut self.strings, &mut self.resources)?;
         let shape_id = self.acquire_shape(shape);
-        let told_node = self.shapes.get(shape_id).shape.local.node_name;
+        let told_node = object.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
+        let told_node = told_node.map(|name| self.strings.intern(name));
         let before = self.pod_id(&key);
         let (mut phase, mut node_name) = match told_node {
             Some(name) => (Phase::Bound, Some(name)),
