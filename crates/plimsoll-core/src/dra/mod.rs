@@ -1,0 +1,3 @@
+//! Dynamic Resource Allocation.
+
+pub mod cel;
