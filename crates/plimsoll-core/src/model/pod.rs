@@ -145,8 +145,8 @@ pub struct PodShape {
     pub gates: Box<[Box<str>]>,
     /// Its volumes; none for most pods.
     pub volumes: Option<Box<PodVolumes>>,
-    /// Whether it names resource claims (their state belongs to the single pod).
-    pub has_claims: bool,
+    /// Whether it may claim devices, by resource claims or extended resources: these belong to the single pod.
+    pub may_claim_devices: bool,
 }
 
 impl PodShape {
@@ -175,18 +175,20 @@ fn compile(
         .collect::<Result<Box<[_]>, _>>()
         .map_err(Into::into);
     let volumes = PodVolumes::from_pod(pod);
+    let local = local(pod, spec, strings, resources)?;
     Ok(PodShape {
         scheduler_name: strings.intern(spec.scheduler_name.as_deref().unwrap_or("default-scheduler")),
         namespace: strings.intern(namespace),
         priority: spec.priority.unwrap_or_default(),
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
-        local: Arc::new(local(pod, spec, strings, resources)?),
         affinity: PodAffinity::compile(spec.affinity.as_ref(), namespace, strings),
         spread,
         controller: controller(pod, strings),
         gates: spec.scheduling_gates.iter().flatten().map(|gate| gate.name.as_str().into()).collect(),
         volumes: (!volumes.is_empty()).then(|| Box::new(volumes)),
-        has_claims: spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
+        may_claim_devices: spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty())
+            || !local.resources.wanted.scalars.is_empty(),
+        local: Arc::new(local),
         labels,
     })
 }
