@@ -1,3 +1,4 @@
 //! The Plimsoll scheduling engine.
 
 pub mod config;
+pub mod queue;
