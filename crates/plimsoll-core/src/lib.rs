@@ -14,6 +14,7 @@ pub mod model;
 mod plugins;
 pub mod policy;
 pub mod quantity;
+pub mod queue;
 pub mod reserve;
 pub mod rng;
 pub mod rules;
