@@ -64,27 +64,27 @@ pub struct OwnedTerm {
     pub topology: TopologyId,
     /// Pods that carry it. A pod that states it twice counts twice.
     pub counts: NodeCounts,
-    refs: u32,
+    pub(super) refs: u32,
 }
 
 #[derive(Debug)]
-struct Class {
-    namespace: Sym,
-    labels: LabelSet,
-    refs: u32,
+pub(super) struct Class {
+    pub(super) namespace: Sym,
+    pub(super) labels: LabelSet,
+    pub(super) refs: u32,
     /// Placed pods of the class that are not being deleted.
-    live: NodeCounts,
+    pub(super) live: NodeCounts,
     /// Placed pods of the class that are being deleted.
-    terminating: NodeCounts,
-    counters: Vec<CounterId>,
-    matching_terms: Vec<OwnedTermId>,
+    pub(super) terminating: NodeCounts,
+    pub(super) counters: Vec<CounterId>,
+    pub(super) matching_terms: Vec<OwnedTermId>,
 }
 
 #[derive(Debug)]
-struct Counter {
-    key: CounterKey,
-    counts: NodeCounts,
-    refs: u32,
+pub(super) struct Counter {
+    pub(super) key: CounterKey,
+    pub(super) counts: NodeCounts,
+    pub(super) refs: u32,
 }
 
 type OwnedKey = (OwnedKind, i32, PodMatch, TopologyId);
@@ -121,11 +121,17 @@ fn slot<T>(list: &mut Vec<Option<T>>, free: &mut Vec<u32>, value: T) -> u32 {
 }
 
 impl CounterKey {
-    fn counts_terminating(&self) -> bool {
+    pub(super) fn counts_terminating(&self) -> bool {
         matches!(self, Self::Affinity(_))
     }
 
-    fn matches(&self, namespace: Sym, labels: &LabelSet, namespaces: &Namespaces, strings: &Interner) -> bool {
+    pub(super) fn matches(
+        &self,
+        namespace: Sym,
+        labels: &LabelSet,
+        namespaces: &Namespaces,
+        strings: &Interner,
+    ) -> bool {
         match self {
             Self::Spread { namespace: wanted, selector } => *wanted == namespace && selector.matches(labels, strings),
             Self::Affinity(terms) => terms
@@ -146,6 +152,21 @@ impl PodClasses {
 
     fn counter_mut(&mut self, id: CounterId) -> &mut Counter {
         self.counters[id.0 as usize].as_mut().expect("a counter lives while shapes refer to it")
+    }
+
+    /// Every class with its id.
+    pub(super) fn classes(&self) -> impl Iterator<Item = (ClassId, &Class)> {
+        ids(&self.classes).map(|(at, class)| (ClassId(at), class))
+    }
+
+    /// Every counter with its id.
+    pub(super) fn counters(&self) -> impl Iterator<Item = (CounterId, &Counter)> {
+        ids(&self.counters).map(|(at, counter)| (CounterId(at), counter))
+    }
+
+    /// Every carried term with its id.
+    pub(super) fn terms(&self) -> impl Iterator<Item = (OwnedTermId, &OwnedTerm)> {
+        ids(&self.terms).map(|(at, term)| (OwnedTermId(at), term))
     }
 
     /// The counts of a counter.

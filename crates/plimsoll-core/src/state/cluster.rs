@@ -89,21 +89,21 @@ pub struct ClusterState {
     pub storage: crate::storage::StorageObjects,
     /// Devices and their claims.
     pub(crate) dra: DraObjects,
-    nodes: Vec<Option<Node>>,
-    node_ids: FxHashMap<Sym, NodeId>,
-    free_nodes: Vec<NodeId>,
+    pub(super) nodes: Vec<Option<Node>>,
+    pub(super) node_ids: FxHashMap<Sym, NodeId>,
+    pub(super) free_nodes: Vec<NodeId>,
     node_version: u64,
-    image_nodes: FxHashMap<Sym, u32>,
-    pods: Vec<Option<Pod>>,
-    pod_ids: FxHashMap<Box<str>, PodId>,
-    free_pods: Vec<PodId>,
-    bound_pods: usize,
+    pub(super) image_nodes: FxHashMap<Sym, u32>,
+    pub(super) pods: Vec<Option<Pod>>,
+    pub(super) pod_ids: FxHashMap<Box<str>, PodId>,
+    pub(super) free_pods: Vec<PodId>,
+    pub(super) bound_pods: usize,
     /// Placed pods whose node is not known (yet, or any more).
-    orphans: FxHashMap<Sym, Vec<PodId>>,
-    shapes: Shapes,
-    namespaces: Namespaces,
+    pub(super) orphans: FxHashMap<Sym, Vec<PodId>>,
+    pub(super) shapes: Shapes,
+    pub(super) namespaces: Namespaces,
     budgets: BTreeMap<(Sym, Box<str>), Budget>,
-    nominated: FxHashMap<Sym, Vec<PodId>>,
+    pub(super) nominated: FxHashMap<Sym, Vec<PodId>>,
 }
 
 impl Default for ClusterState {
@@ -316,7 +316,8 @@ impl ClusterState {
 
     /// A pod came or changed. A pod that has ended is forgotten: it takes no room.
     ///
-    /// News that a pod is not bound does not undo an assumption: it is older than our decision.
+    /// News that a pod is not bound does not undo its placement: a pod never goes back from its node, so the news is
+    /// older than our decision or the binding.
     pub fn apply_pod(&mut self, object: &api::Pod) -> Result<Option<PodId>, StateError> {
         let key = pod_key(&object.metadata);
         let status = object.status.as_ref();
@@ -333,20 +334,22 @@ impl ClusterState {
             Some(name) => (Phase::Bound, Some(name)),
             None => (Phase::Pending, None),
         };
+        let told = status.and_then(|s| s.nominated_node_name.as_deref()).filter(|name| !name.is_empty());
+        let told = told.map(|name| self.strings.intern(name));
+        let mut nominated = told;
         if let Some(id) = before {
-            if let Some(known) = self.pod(id)
-                && phase == Phase::Pending
-                && known.phase == Phase::Assumed
-            {
-                (phase, node_name) = (Phase::Assumed, known.node_name);
+            if let Some(known) = self.pod(id) {
+                if phase == Phase::Pending {
+                    (phase, node_name) = (known.phase, known.node_name);
+                }
+                // A nomination of ours holds until the API server has heard of it.
+                if told.is_none() && !known.told_nominated {
+                    nominated = known.nominated;
+                }
             }
             self.unplace(id);
         }
-        let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
-        let nominated = (phase == Phase::Pending)
-            .then(|| text(status.and_then(|s| s.nominated_node_name.as_ref())))
-            .flatten()
-            .map(|name| self.strings.intern(&name));
+        let nominated = nominated.filter(|_| phase == Phase::Pending);
         let terminating = object.metadata.deletion_timestamp.is_some();
         let pod = Pod {
             uid: key.as_str().into(),
@@ -356,6 +359,7 @@ impl ClusterState {
             node_name,
             node: None,
             nominated,
+            told_nominated: told.is_some(),
             terminating,
             preempted: terminating && is_preemption_target(object),
             start_time: status.and_then(|s| s.start_time.as_ref()).map(|time| nanoseconds(&time.0)),
@@ -493,8 +497,13 @@ impl ClusterState {
         let name = pod.node_name;
         if pod.node.is_some() {
             self.detach(id);
-        } else if let Some(list) = name.and_then(|name| self.orphans.get_mut(&name)) {
+        } else if let Some(name) = name
+            && let Some(list) = self.orphans.get_mut(&name)
+        {
             list.retain(|pod| *pod != id);
+            if list.is_empty() {
+                self.orphans.remove(&name);
+            }
         }
     }
 

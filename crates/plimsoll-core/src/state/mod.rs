@@ -3,6 +3,7 @@
 mod changes;
 mod classes;
 mod cluster;
+mod consistency;
 mod controllers;
 mod counts;
 mod node;
@@ -13,6 +14,7 @@ mod topology;
 pub use changes::ChangeLog;
 pub use classes::{ClassId, CounterId, CounterKey, OwnedKind, OwnedTerm, OwnedTermId, PodClasses};
 pub use cluster::{Budget, ClusterState, StateError, WellKnown, pod_key};
+pub(crate) use consistency::equal;
 pub use controllers::Controllers;
 pub use counts::NodeCounts;
 pub use node::{Amounts, Node, NodeId, Scalar};

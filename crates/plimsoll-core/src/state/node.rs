@@ -64,7 +64,7 @@ pub struct Node {
     /// The pods on it.
     pub pods: Vec<PodId>,
     /// Host ports in use, with how many pods use each.
-    ports: Vec<(HostPort, u32)>,
+    pub(super) ports: Vec<(HostPort, u32)>,
 }
 
 impl Node {

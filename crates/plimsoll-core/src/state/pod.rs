@@ -49,6 +49,8 @@ pub struct Pod {
     pub node: Option<NodeId>,
     /// The node that preemption is clearing for it.
     pub nominated: Option<Sym>,
+    /// Whether the API server knows of a nomination, be it this one or another.
+    pub told_nominated: bool,
     /// Being deleted.
     pub terminating: bool,
     /// Being deleted because a scheduler preempted it.

@@ -52,7 +52,7 @@ pub struct ShapeEntry {
     pub handles: Handles,
     /// Pods of default spreading: the selector's counter, and for which version of the controllers it holds.
     pub default_spread: Option<(u64, Option<CounterId>)>,
-    refs: u32,
+    pub(super) refs: u32,
 }
 
 /// All shapes.
@@ -61,7 +61,7 @@ pub struct Shapes {
     entries: Vec<Option<ShapeEntry>>,
     ids: FxHashMap<Arc<PodShape>, ShapeId>,
     free: Vec<u32>,
-    locals: FxHashMap<Arc<LocalShape>, (u64, u32)>,
+    pub(super) locals: FxHashMap<Arc<LocalShape>, (u64, u32)>,
     next_local: u64,
 }
 
@@ -69,6 +69,16 @@ impl Shapes {
     /// A shape.
     pub fn get(&self, id: ShapeId) -> &ShapeEntry {
         self.entries[id.0 as usize].as_ref().expect("a shape lives while pods refer to it")
+    }
+
+    /// Every shape with its id.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ShapeId, &ShapeEntry)> {
+        self.entries.iter().zip(0..).filter_map(|(entry, at)| Some((ShapeId(at), entry.as_ref()?)))
+    }
+
+    /// The id of a shape, if it is known.
+    pub(super) fn find(&self, shape: &PodShape) -> Option<ShapeId> {
+        self.ids.get(shape).copied()
     }
 
     pub(super) fn get_mut(&mut self, id: ShapeId) -> &mut ShapeEntry {

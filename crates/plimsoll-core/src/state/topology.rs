@@ -18,9 +18,9 @@ pub struct Topology {
     pub key: Sym,
     /// The domain of each node, by its index; [`NO_DOMAIN`] where the label is absent.
     domains: Vec<u32>,
-    by_value: FxHashMap<Sym, u32>,
+    pub(super) by_value: FxHashMap<Sym, u32>,
     /// For each domain its label value and how many nodes are in it.
-    members: Vec<(Sym, u32)>,
+    pub(super) members: Vec<(Sym, u32)>,
     free: Vec<u32>,
     labelled: usize,
 }
@@ -129,6 +129,11 @@ impl Topologies {
     /// A topology.
     pub fn get(&self, id: TopologyId) -> &Topology {
         &self.list[id.0 as usize]
+    }
+
+    /// All topologies.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Topology> {
+        self.list.iter()
     }
 
     /// A node came or its labels changed; `None` when it left.

@@ -22,7 +22,7 @@ pub(super) type Ranked = BTreeMap<Rank, Arc<PersistentVolume>>;
 ///
 /// Volumes that demand a node label of certain values are filed under label and value, so that a cluster with thousands
 /// of local volumes looks at the few of a node instead of all of them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FreeVolumes {
     /// Volumes that demand no particular label, though they may have other conditions.
     pub(super) unanchored: Ranked,

@@ -4,6 +4,8 @@
 //! An assumed binding holds until the API sends another version of the object, and is then dropped: either the API's
 //! version has the binding, or something else happened to the object. An event older than what is known changes nothing.
 
+mod consistency;
+
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::storage::v1 as storage;
 use rustc_hash::FxHashMap;
