@@ -22,4 +22,4 @@ pub mod scheduler;
 pub mod state;
 pub mod storage;
 
-pub use plugins::{Preemption, PreemptionError};
+pub use plugins::{Preemption, PreemptionError, gate_message};

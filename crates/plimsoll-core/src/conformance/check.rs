@@ -57,7 +57,8 @@ pub fn check(case: &Case) -> Result<Vec<Difference>, CaseError> {
     Ok(differences)
 }
 
-fn apply(scheduler: &mut Scheduler, objects: &Objects) -> Result<(), String> {
+/// Tells an engine of all objects of a cluster.
+pub fn apply(scheduler: &mut Scheduler, objects: &Objects) -> Result<(), String> {
     let text = |error: &dyn fmt::Display| error.to_string();
     let state = &mut scheduler.state;
     objects.namespaces.iter().for_each(|namespace| state.apply_namespace(namespace));
