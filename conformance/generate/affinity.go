@@ -78,7 +78,7 @@ func (g *gen) nodeRequirement() v1.NodeSelectorRequirement {
 		requirement.Operator = pick(g, []v1.NodeSelectorOperator{v1.NodeSelectorOpGt, v1.NodeSelectorOpLt})
 		requirement.Values = []string{pick(g, values[key])}
 		if g.rarely(0.1) {
-			requirement.Values = []string{"-1"}
+			requirement.Values = []string{"0"}
 		}
 		return requirement
 	}
@@ -236,6 +236,9 @@ func (g *gen) spread(pod *v1.Pod) {
 		}
 		if g.rarely(0.1) {
 			constraint.MaxSkew = 5
+		}
+		if g.rarely(0.04) {
+			constraint.LabelSelector, constraint.MatchLabelKeys = nil, nil
 		}
 		if i > 0 && g.rarely(0.05) {
 			constraint.TopologyKey = fmt.Sprintf("absent-%d", i)

@@ -45,7 +45,7 @@ func (g *gen) node(name string, options nodeOptions) *v1.Node {
 	if g.chance(0.5) {
 		node.Labels["gen"] = fmt.Sprint(g.between(1, 8))
 		if g.rarely(0.1) {
-			node.Labels["gen"] = pick(g, []string{"x", "-3", "007", ""})
+			node.Labels["gen"] = pick(g, []string{"x", "12", "007", ""})
 		}
 	}
 	if g.rarely(0.05) {

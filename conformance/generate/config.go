@@ -33,14 +33,19 @@ func (g *gen) configure() {
 	if len(args) > 0 {
 		profile["pluginConfig"] = args
 	}
-	g.config = object{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": []any{profile}}
+	profiles := []any{profile}
+	if g.rarely(0.15) {
+		other := object{"schedulerName": "other-scheduler", "plugins": object{"multiPoint": object{"disabled": []any{object{"name": "NodeResourcesFit"}}}}}
+		profiles = []any{other, profile}
+	}
+	g.config = object{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles}
 }
 
 // change either edits the lists of plugins or returns a plugin's arguments.
 func (g *gen) change(plugins object) (string, object) {
 	kinds := 5
 	if g.wide {
-		kinds = 11
+		kinds = 12
 	}
 	switch g.IntN(kinds) {
 	case 0, 1:
@@ -79,6 +84,8 @@ func (g *gen) change(plugins object) (string, object) {
 			filter["disabled"] = []any{object{"name": "*"}}
 		}
 		plugins["filter"] = filter
+	case 10:
+		plugins["postFilter"] = object{"disabled": []any{object{"name": pick(g, []string{"DefaultPreemption", "DynamicResources", "*"})}}}
 	default:
 		plugins["score"] = object{"disabled": []any{object{"name": "*"}}, "enabled": []any{
 			object{"name": "NodeResourcesFit", "weight": g.between(1, 10)}, object{"name": pick(g, []string{"ImageLocality", "TaintToleration", "NodeAffinity"}), "weight": g.between(1, 10)}}}

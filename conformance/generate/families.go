@@ -96,6 +96,14 @@ var families = []family{
 		g.owner(pod)
 		return pod
 	}},
+	{"config-preemption", func(g *gen) *v1.Pod {
+		g.wide = true
+		pod := g.crowded(g.podAffinity)
+		g.nodeAffinity(pod)
+		g.budgets()
+		g.configure()
+		return pod
+	}},
 	{"nominated", (*gen).nominated},
 	{"gates", (*gen).gates},
 	{"declared-features", (*gen).declaredFeatures},

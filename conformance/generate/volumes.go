@@ -202,6 +202,7 @@ func (g *gen) bind(claim *v1.PersistentVolumeClaim, index int) {
 }
 
 func (g *gen) localVolumes(claim *v1.PersistentVolumeClaim, index int) {
+	kept := false // Kubernetes takes either of two volumes that are kept for one claim.
 	for _, node := range g.objects.Nodes {
 		if !g.chance(0.45) {
 			continue
@@ -217,7 +218,12 @@ func (g *gen) localVolumes(claim *v1.PersistentVolumeClaim, index int) {
 			Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable},
 		}
 		if g.rarely(0.1) {
-			volume.Spec.ClaimRef = &v1.ObjectReference{Namespace: claim.Namespace, Name: pick(g, []string{claim.Name, "other"})}
+			name := pick(g, []string{claim.Name, "other"})
+			if kept {
+				name = "other"
+			}
+			kept = kept || name == claim.Name
+			volume.Spec.ClaimRef = &v1.ObjectReference{Namespace: claim.Namespace, Name: name}
 		}
 		if g.rarely(0.05) {
 			volume.Status.Phase = v1.VolumeReleased

@@ -3,7 +3,6 @@ package oracle
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -60,7 +59,7 @@ type cluster struct {
 	queue      internalqueue.SchedulingQueue
 	framework  framework.Framework
 	claims     *assumecache.AssumeCache
-	preemption *dryPreemption
+	preemption *DryPreemption
 	devices    *dynamicresources.DynamicResources
 	handlers   []cache.DoneChecker
 	version    atomic.Int64
@@ -77,7 +76,11 @@ func newCluster(rawConfig json.RawMessage, objects *Objects, pending ...*v1.Pod)
 		klog.SetOutput(io.Discard)
 		metrics.Register()
 	})
-	profile, err := loadProfile(rawConfig)
+	schedulerName := v1.DefaultSchedulerName
+	if len(pending) > 0 && pending[0].Spec.SchedulerName != "" {
+		schedulerName = pending[0].Spec.SchedulerName
+	}
+	profile, err := loadProfile(rawConfig, schedulerName)
 	if err != nil {
 		return nil, err
 	}
@@ -169,18 +172,14 @@ func (c *cluster) stamp(object runtime.Object) {
 
 func (c *cluster) buildFramework(profile *config.KubeSchedulerProfile) error {
 	registry := plugins.NewInTreeRegistry()
-	stockPreemption := registry[defaultpreemption.Name]
 	registry[defaultpreemption.Name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		plugin, err := stockPreemption(ctx, args, handle)
+		plugin, err := NewDryPreemption(ctx, args, handle)
 		if err != nil {
 			return nil, err
 		}
-		stock, ok := plugin.(*defaultpreemption.DefaultPreemption)
-		if !ok {
-			return nil, fmt.Errorf("DefaultPreemption is a %T", plugin)
-		}
-		c.preemption = &dryPreemption{DefaultPreemption: stock}
-		return c.preemption, nil
+		plugin.checks = picks
+		c.preemption = plugin
+		return plugin, nil
 	}
 	stockDevices := registry[dynamicresources.Name]
 	registry[dynamicresources.Name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -247,26 +246,28 @@ func (c *cluster) startInformers() error {
 	return nil
 }
 
-// loadProfile reads a KubeSchedulerConfiguration strictly and returns its
-// first profile; without one, the defaults.
-func loadProfile(raw json.RawMessage) (*config.KubeSchedulerProfile, error) {
-	if len(raw) == 0 {
-		cfg, err := latest.Default()
-		if err != nil {
-			return nil, err
-		}
-		return &cfg.Profiles[0], nil
-	}
-	object, _, err := scheme.Codecs.UniversalDecoder().Decode(raw, nil, nil)
+// loadProfile reads a KubeSchedulerConfiguration strictly, or the defaults, and
+// returns the profile of that name.
+func loadProfile(raw json.RawMessage, schedulerName string) (*config.KubeSchedulerProfile, error) {
+	cfg, err := latest.Default()
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
-	cfg, ok := object.(*config.KubeSchedulerConfiguration)
-	if !ok {
-		return nil, fmt.Errorf("config: want a KubeSchedulerConfiguration, got %T", object)
+	if len(raw) > 0 {
+		object, _, err := scheme.Codecs.UniversalDecoder().Decode(raw, nil, nil)
+		if err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+		read, ok := object.(*config.KubeSchedulerConfiguration)
+		if !ok {
+			return nil, fmt.Errorf("config: want a KubeSchedulerConfiguration, got %T", object)
+		}
+		cfg = read
 	}
-	if len(cfg.Profiles) == 0 {
-		return nil, errors.New("config: no profile")
+	for i := range cfg.Profiles {
+		if cfg.Profiles[i].SchedulerName == schedulerName {
+			return &cfg.Profiles[i], nil
+		}
 	}
-	return &cfg.Profiles[0], nil
+	return nil, fmt.Errorf("config: no profile named %q, which the pod asks for", schedulerName)
 }

@@ -41,6 +41,8 @@ func Decide(c *Case) (*Expect, error) {
 // schedule_one does, but looking at every node. An error means that stock
 // kube-scheduler would abandon the attempt with an error.
 func (c *cluster) decide(pod *v1.Pod) (*Expect, fwk.CycleState, error) {
+	// A snapshot made anew takes the size of an image from each node itself; the
+	// scheduler's cache takes it from the node that reported the image first.
 	*c.snapshot = *internalcache.NewSnapshot(c.pods, c.nodes)
 	state := framework.NewCycleState()
 	expect := &Expect{Feasible: []string{}, Rejected: map[string]Rejection{}}
@@ -157,7 +159,7 @@ func (c *cluster) postFilter(expect *Expect, state fwk.CycleState, pod *v1.Pod, 
 		return nil
 	}
 	if c.preemption != nil {
-		c.preemption.chosen, c.preemption.unstable = nil, false
+		c.preemption.Chosen, c.preemption.unstable = nil, false
 	}
 	// An error here ends the attempt like a refusal does: nothing is nominated.
 	result, _ := c.framework.RunPostFilterPlugins(c.ctx, state, pod, statuses)
@@ -170,7 +172,7 @@ func (c *cluster) postFilter(expect *Expect, state fwk.CycleState, pod *v1.Pod, 
 	if result == nil || result.NominatingInfo == nil || result.NominatedNodeName == "" {
 		return nil
 	}
-	expect.Preemption = c.preemption.chosen
+	expect.Preemption = c.preemption.Chosen
 	return nil
 }
 

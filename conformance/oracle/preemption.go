@@ -7,8 +7,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 )
 
@@ -16,18 +18,35 @@ import (
 // has a part in it: kube-scheduler breaks the last tie by map order.
 const picks = 24
 
-// dryPreemption decides as DefaultPreemption does and keeps the victims
+// DryPreemption decides as DefaultPreemption does and keeps the victims
 // instead of evicting them.
-type dryPreemption struct {
+type DryPreemption struct {
 	*defaultpreemption.DefaultPreemption
-	chosen   *Preemption
+	// Chosen is the last decision, and Victims the pods it names.
+	Chosen  *Preemption
+	Victims []*v1.Pod
+	// checks is how often the choice is repeated to see whether it is stable.
+	checks   int
 	unstable bool
 }
 
-var _ fwk.PostFilterPlugin = &dryPreemption{}
+// NewDryPreemption makes the plugin with the arguments of DefaultPreemption.
+func NewDryPreemption(ctx context.Context, args runtime.Object, handle fwk.Handle) (*DryPreemption, error) {
+	plugin, err := plugins.NewInTreeRegistry()[defaultpreemption.Name](ctx, args, handle)
+	if err != nil {
+		return nil, err
+	}
+	stock, ok := plugin.(*defaultpreemption.DefaultPreemption)
+	if !ok {
+		return nil, fmt.Errorf("DefaultPreemption is a %T", plugin)
+	}
+	return &DryPreemption{DefaultPreemption: stock}, nil
+}
+
+var _ fwk.PostFilterPlugin = &DryPreemption{}
 
 // PostFilter finds the candidate that stock preemption would act upon.
-func (p *dryPreemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *DryPreemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	evaluator := p.Evaluator
 	pod, err := evaluator.PodLister.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil {
@@ -59,15 +78,16 @@ func (p *dryPreemption) PostFilter(ctx context.Context, state fwk.CycleState, po
 	}
 
 	best := evaluator.SelectCandidate(ctx, candidates)
-	for range picks {
+	for range p.checks {
 		if evaluator.SelectCandidate(ctx, candidates).Name() != best.Name() {
 			p.unstable = true
 		}
 	}
-	p.chosen = &Preemption{Nominated: best.Name()}
-	for _, victim := range best.Victims().Pods {
-		p.chosen.Victims = append(p.chosen.Victims, fmt.Sprintf("%s/%s", victim.Namespace, victim.Name))
+	p.Chosen = &Preemption{Nominated: best.Name()}
+	p.Victims = best.Victims().Pods
+	for _, victim := range p.Victims {
+		p.Chosen.Victims = append(p.Chosen.Victims, fmt.Sprintf("%s/%s", victim.Namespace, victim.Name))
 	}
-	slices.Sort(p.chosen.Victims)
+	slices.Sort(p.Chosen.Victims)
 	return framework.NewPostFilterResultWithNominatedNode(best.Name()), fwk.NewStatus(fwk.Success)
 }

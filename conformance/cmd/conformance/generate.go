@@ -19,6 +19,7 @@ func generateCases(args []string) error {
 	family := flags.String("family", "", "make cases of this family only")
 	sequences := flags.Int("sequences", 0, "how many sequences to write, instead of cases")
 	length := flags.Int("length", 50, "decisions a sequence")
+	verbose := flags.Bool("v", false, "say why a case was left out")
 	path := flags.String("o", "", "file to write; .gz by suffix; default stdout")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -50,7 +51,7 @@ func generateCases(args []string) error {
 	if _, err := generate.Case(names[0], *seed); err != nil {
 		return err
 	}
-	dropped, err := writeCases(out, *count, makeCase)
+	dropped, err := writeCases(out, *count, *verbose, makeCase)
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
@@ -65,7 +66,7 @@ type drops struct{ unstable, failed int }
 
 // writeCases makes cases in batches, one worker a core, and writes them in the
 // order of their positions.
-func writeCases(out *oracle.Writer, count int, makeCase func(position int) (*oracle.Case, error)) (drops, error) {
+func writeCases(out *oracle.Writer, count int, verbose bool, makeCase func(position int) (*oracle.Case, error)) (drops, error) {
 	var dropped drops
 	batch := 4 * runtime.NumCPU()
 	for written, index := 0, 0; written < count; index += batch {
@@ -86,7 +87,7 @@ func writeCases(out *oracle.Writer, count int, makeCase func(position int) (*ora
 				dropped.unstable++
 			case errs[i] != nil:
 				dropped.failed++
-				if os.Getenv("CONFORMANCE_DEBUG") != "" {
+				if verbose {
 					fmt.Fprintln(os.Stderr, errs[i])
 				}
 			case written < count:

@@ -14,10 +14,12 @@ pub mod model;
 mod plugins;
 pub mod policy;
 pub mod quantity;
+pub mod queue;
+pub mod reserve;
 pub mod rng;
 pub mod rules;
 pub mod scheduler;
 pub mod state;
 pub mod storage;
 
-pub use plugins::{Preemption, PreemptionError};
+pub use plugins::{Preemption, PreemptionError, gate_message};

@@ -121,6 +121,11 @@ impl Quantity {
         parse(text).map_err(|problem| QuantityError { text: text.chars().take(64).collect(), problem })
     }
 
+    /// A whole number in binary notation.
+    pub fn binary(value: i64) -> Self {
+        Self { format: Format::BinarySi, ..Self::from(value) }
+    }
+
     /// The amount in whole units, rounded away from zero.
     ///
     /// A value beyond 64 bits gives what it gives in Kubernetes: depending on how it was written, zero or the low bits.

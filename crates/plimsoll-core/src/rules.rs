@@ -104,6 +104,12 @@ impl Rules {
         self.candidates.nodes.clear();
         self.candidates.refused.clear();
         let after_local = match restriction {
+            // A pod that names its node differs from others of its shape.
+            Restriction::AllNodes if cycle.pod.node_name.is_some() => {
+                self.remembered = None;
+                self.candidates.nodes.extend(cycle.state.nodes().map(|node| node.id));
+                0
+            }
             Restriction::AllNodes => {
                 self.refresh(cycle);
                 self.filter.iter().take_while(|at| self.plugins[**at].is_local()).count()

@@ -7,7 +7,7 @@ use crate::plugins::{self, Preemption, PreemptionError, preempt};
 use crate::policy::{self, Policy, Ranking};
 use crate::rng::Rng;
 use crate::rules::{Restriction, Rules};
-use crate::state::{ClusterState, NodeId, PodId, StateError};
+use crate::state::{ClusterState, NodeId, PodId};
 
 /// A profile at work.
 struct ProfileAtWork {
@@ -172,11 +172,6 @@ impl Scheduler {
             explanation.totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score);
         }
         Ok(explanation)
-    }
-
-    /// Takes room on a node for a pod, and what else it needs there: the pod is about to be bound.
-    pub fn reserve(&mut self, pod: PodId, node: NodeId) -> Result<(), StateError> {
-        self.state.assume(pod, node)
     }
 
     /// Brings up to date what the decision reads, and finds the profile.

@@ -1,21 +1,91 @@
-//! quick
-#![allow(clippy::all, clippy::print_stdout, missing_docs)]
-use plimsoll_core::conformance::{Case, check};
-use std::io::BufRead;
-fn main() {
-    let (mut ok, mut bad) = (0, 0);
-    let mut fam: std::collections::BTreeMap<String, (u32, u32)> = Default::default();
-    for path in std::env::args().skip(1) {
-        for line in std::io::BufReader::new(std::fs::File::open(path).unwrap()).lines() {
-            let line = line.unwrap();
-            let r = Case::parse(&line).and_then(|c| check(&c).map(|d| (c, d)));
-            match r {
-                Ok((c, d)) if d.is_empty() => { ok += 1; fam.entry(c.family().to_owned()).or_default().0 += 1; }
-                Ok((c, d)) => { bad += 1; let e = fam.entry(c.family().to_owned()).or_default(); e.1 += 1; if e.1 <= 3 { println!("{}", c.name); for x in d.iter().take(4) { println!("   {x}"); } } }
-                Err(e) => { bad += 1; println!("ERR {e}"); }
-            }
+//! The command line of Plimsoll: it parses, calls the engine and prints.
+
+mod account;
+mod cluster;
+mod commands;
+mod defaults;
+mod dry_run;
+mod input;
+mod output;
+mod report;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use output::Output;
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+/// A Kubernetes scheduler that keeps every rule of kube-scheduler, shows its reasons, and can be asked what if
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Conformance(commands::conformance::Args),
+    Place(commands::place::Args),
+    Explain(commands::explain::Args),
+    CheckConfig(commands::check_config::Args),
+    Policies(commands::policies::Args),
+    Demo(commands::demo::Args),
+}
+
+/// How a command ended that could do its work; one that could not ends with an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// All is well.
+    Good,
+    /// What was checked is not as it should be.
+    Bad,
+}
+
+/// The exit status of what was checked and is not as it should be.
+const BAD: u8 = 1;
+/// The exit status of work that could not be done: wrong usage, or a file that cannot be read.
+const FAILED: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Where even this cannot be written there is nobody to tell.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
+        }
+    };
+    let mut out = Output::new();
+    let result = run(cli.command, &mut out).and_then(|verdict| {
+        out.flush()?;
+        Ok(verdict)
+    });
+    match result {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Bad) => ExitCode::from(BAD),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // What was found before the error is still worth reading, and stands above it.
+            let _ = out.flush();
+            out.error(&format!("{error:#}"));
+            ExitCode::from(FAILED)
         }
     }
-    println!("{fam:?}");
-    println!("{ok} passed, {bad} failed");
+}
+
+fn run(command: Command, out: &mut Output) -> Result<Verdict> {
+    match command {
+        Command::Conformance(args) => commands::conformance::run(args, out),
+        Command::Place(args) => commands::place::run(args, out),
+        Command::Explain(args) => commands::explain::run(args, out),
+        Command::CheckConfig(args) => commands::check_config::run(args, out),
+        Command::Policies(args) => commands::policies::run(args, out),
+        Command::Demo(args) => commands::demo::run(args, out),
+    }
+}
+
+/// Whoever reads our output has read enough: `plimsoll … | head`.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(|e: &std::io::Error| e.kind() == ErrorKind::BrokenPipe)
 }

@@ -44,6 +44,30 @@ pub(super) struct SyntaxError {
     pub message: String,
 }
 
+impl SyntaxError {
+    fn json(error: &serde_json::Error) -> Self {
+        let position = Position { line: error.line(), column: error.column() };
+        let reason = error.to_string();
+        let reason = reason.split(" at line ").next().unwrap_or(&reason);
+        Self {
+            position: (position.line > 0).then_some(position),
+            message: format!("invalid JSON: {reason} (text that begins with '{{' is read as JSON, not YAML)"),
+        }
+    }
+}
+
+/// Every value of a text that may hold several, one YAML document or JSON value after the other; empty documents are
+/// left out.
+pub(super) fn parse_all(text: &str) -> Result<Vec<serde_json::Value>, SyntaxError> {
+    let values = if text.trim_start().starts_with('{') {
+        let values = serde_json::Deserializer::from_str(text).into_iter();
+        values.collect::<Result<Vec<_>, _>>().map_err(|error| SyntaxError::json(&error))?
+    } else {
+        yaml::parse_all(text)?.into_iter().map(Node::into_json).collect::<Result<_, _>>()?
+    };
+    Ok(values.into_iter().filter(|value| !value.is_null()).collect())
+}
+
 impl Node {
     pub const NULL: Self = Self { value: Value::Null, position: None };
 
@@ -52,13 +76,30 @@ impl Node {
         if !text.trim_start().starts_with('{') {
             return yaml::parse(text);
         }
-        serde_json::from_str(text).map_err(|error| {
-            let position = Position { line: error.line(), column: error.column() };
-            let reason = error.to_string();
-            let reason = reason.split(" at line ").next().unwrap_or(&reason);
-            SyntaxError {
-                position: (position.line > 0).then_some(position),
-                message: format!("invalid JSON: {reason} (text that begins with '{{' is read as JSON, not YAML)"),
+        serde_json::from_str(text).map_err(|error| SyntaxError::json(&error))
+    }
+
+    /// The value without positions; a key that comes twice in a mapping is an error.
+    pub fn into_json(self) -> Result<serde_json::Value, SyntaxError> {
+        Ok(match self.value {
+            Value::Null => serde_json::Value::Null,
+            Value::Bool(value) => value.into(),
+            Value::Integer(value) => match serde_json::Number::from_i128(value) {
+                Some(number) => number.into(),
+                None => (value as f64).into(),
+            },
+            Value::Float(value) => value.into(),
+            Value::String(text) => text.into(),
+            Value::List(items) => items.into_iter().map(Self::into_json).collect::<Result<Vec<_>, _>>()?.into(),
+            Value::Object(entries) => {
+                let mut fields = serde_json::Map::with_capacity(entries.len());
+                for Entry { key, position, node } in entries {
+                    if fields.contains_key(&key) {
+                        return Err(SyntaxError { position, message: format!("the key {key:?} comes twice") });
+                    }
+                    fields.insert(key, node.into_json()?);
+                }
+                fields.into()
             }
         })
     }
@@ -193,5 +234,32 @@ impl<'de> Visitor<'de> for ValueVisitor {
             entries.push(Entry { key, position: None, node });
         }
         Ok(Value::Object(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn several_documents_are_read_one_after_the_other() {
+        let yaml = "a: 1\n---\n# nothing\n---\n- yes\n- 1.5\n- x\n";
+        assert_eq!(parse_all(yaml).unwrap(), [json!({"a": 1}), json!([true, 1.5, "x"])]);
+        assert_eq!(parse_all("{\"a\": 1}\n{\"b\": 2}\n").unwrap(), [json!({"a": 1}), json!({"b": 2})]);
+        assert_eq!(parse_all("").unwrap(), [] as [serde_json::Value; 0]);
+    }
+
+    #[test]
+    fn a_mistake_in_a_later_document_is_named_with_its_place() {
+        for (text, line, message) in [
+            ("a: 1\n---\nb: 2\nb: 3\n", 4, "the key \"b\" comes twice"),
+            ("a: 1\n---\nb: [\n", 4, "invalid YAML: "),
+            ("{\"a\": 1}\n{\"b\": }\n", 2, "invalid JSON: expected value"),
+        ] {
+            let error = parse_all(text).unwrap_err();
+            assert!(error.message.starts_with(message), "{error:?}");
+            assert_eq!(error.position.map(|at| at.line), Some(line), "{error:?}");
+        }
     }
 }

@@ -242,6 +242,15 @@ impl Configuration {
     }
 }
 
+/// The objects of a text that may hold several: YAML documents or JSON values, one after the other. YAML means what it
+/// means in a configuration file. `source_name` is the file in error messages.
+pub fn parse_objects(source_name: &str, text: &str) -> Result<Vec<serde_json::Value>, ConfigErrors> {
+    document::parse_all(text).map_err(|SyntaxError { position, message }| ConfigErrors {
+        source: source_name.to_owned(),
+        errors: vec![ConfigError { path: String::new(), position, message }],
+    })
+}
+
 impl Default for Configuration {
     /// What kube-scheduler does without a configuration file.
     fn default() -> Self {

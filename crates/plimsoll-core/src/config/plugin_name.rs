@@ -273,6 +273,11 @@ impl PluginSet {
         Self(self.0 | other.0)
     }
 
+    /// The members of both sets.
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// Whether there is no member.
     pub const fn is_empty(self) -> bool {
         self.0 == 0

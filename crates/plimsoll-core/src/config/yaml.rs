@@ -13,25 +13,28 @@ use super::error::Position;
 const MAX_ALIASED_VALUES: usize = 100_000;
 
 pub(super) fn parse(text: &str) -> Result<Node, SyntaxError> {
+    let mut documents = parse_all(text)?.into_iter();
+    let first = documents.next().unwrap_or(Node::NULL);
+    match documents.find(|document| document.value != Value::Null) {
+        None => Ok(first),
+        Some(second) => Err(SyntaxError {
+            position: second.position,
+            message: "a second document begins here; a configuration file holds exactly one".to_owned(),
+        }),
+    }
+}
+
+/// Every document of a stream, the empty ones too.
+pub(super) fn parse_all(text: &str) -> Result<Vec<Node>, SyntaxError> {
     let mut builder = Builder { parser: Parser::new_from_str(text), anchors: FxHashMap::default(), aliased: 0 };
-    let mut document = None;
+    let mut documents = Vec::new();
     loop {
         let (event, span) = builder.next()?;
         match event {
-            Event::StreamEnd => return Ok(document.unwrap_or(Node::NULL)),
+            Event::StreamEnd => return Ok(documents),
             Event::DocumentStart(_) => {
                 let (event, span) = builder.next()?;
-                let node = builder.node(event, span, 0)?;
-                match &document {
-                    None => document = Some(node),
-                    Some(_) if node.value == Value::Null => {}
-                    Some(_) => {
-                        return Err(error(
-                            span,
-                            "a second document begins here; a configuration file holds exactly one",
-                        ));
-                    }
-                }
+                documents.push(builder.node(event, span, 0)?);
             }
             Event::StreamStart | Event::DocumentEnd | Event::Nothing => {}
             _ => return Err(error(span, "expected a document")),

@@ -57,7 +57,8 @@ pub fn check(case: &Case) -> Result<Vec<Difference>, CaseError> {
     Ok(differences)
 }
 
-fn apply(scheduler: &mut Scheduler, objects: &Objects) -> Result<(), String> {
+/// Tells an engine of all objects of a cluster.
+pub fn apply(scheduler: &mut Scheduler, objects: &Objects) -> Result<(), String> {
     let text = |error: &dyn fmt::Display| error.to_string();
     let state = &mut scheduler.state;
     objects.namespaces.iter().for_each(|namespace| state.apply_namespace(namespace));
@@ -90,6 +91,13 @@ fn apply(scheduler: &mut Scheduler, objects: &Objects) -> Result<(), String> {
     for attachment in &objects.volume_attachments {
         state.storage.apply_attachment(attachment).map_err(|error| text(&error))?;
     }
+    for slice in &objects.resource_slices {
+        state.apply_resource_slice(slice).map_err(|error| text(&error))?;
+    }
+    for claim in &objects.resource_claims {
+        state.apply_resource_claim(claim).map_err(|error| text(&error))?;
+    }
+    objects.device_classes.iter().for_each(|class| state.apply_device_class(class));
     for pod in &objects.pods {
         state.apply_pod(pod).map_err(|error| text(&error))?;
     }
@@ -227,7 +235,10 @@ fn decision_agrees(
 fn carry_over(scheduler: &mut Scheduler, pod: PodId, expected: &Answer) -> Result<(), String> {
     if let Some(name) = &expected.selected {
         let node = scheduler.state.node_named(name).ok_or_else(|| format!("selected node {name} does not exist"))?;
-        scheduler.reserve(pod, node).map_err(|error| error.to_string())?;
+        let reservation = scheduler.reserve(pod, node).map_err(|error| error.to_string())?;
+        for write in scheduler.claim_writes(&reservation, 0.0) {
+            scheduler.claim_written(&write, write.claim.clone()).map_err(|error| error.to_string())?;
+        }
     } else if let Some(preemption) = &expected.preemption {
         let state = &mut scheduler.state;
         let victims: Vec<_> = state
@@ -240,6 +251,10 @@ fn carry_over(scheduler: &mut Scheduler, pod: PodId, expected: &Answer) -> Resul
         }
         let name = state.strings.intern(&preemption.nominated);
         state.nominate(pod, Some(name));
+    } else if let Some(known) = scheduler.state.pod(pod) {
+        // A pod that got nowhere leaves the cluster.
+        let uid = known.uid.clone();
+        scheduler.state.delete_pod(&uid);
     }
     Ok(())
 }

@@ -7,4 +7,4 @@ mod case;
 mod check;
 
 pub use case::{Answer, Case, CaseError, Objects, Refused, Step, Steps, Victims};
-pub use check::{Difference, check};
+pub use check::{Difference, apply, check};

@@ -9,7 +9,6 @@ use super::taints::Toleration;
 use super::{FieldError, ModelError};
 use crate::storage::PodVolumes;
 use k8s_openapi::api::core::v1 as api;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A port of the host that a container wants for itself.
@@ -35,8 +34,6 @@ impl HostPort {
 /// What can be judged by looking at one node alone; pods that agree in it share remembered results.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LocalShape {
-    /// `spec.nodeName`, for a pod that asks for one node.
-    pub node_name: Option<Sym>,
     /// What it tolerates.
     pub tolerations: Box<[Toleration]>,
     /// The nodes it asks for and prefers.
@@ -148,8 +145,8 @@ pub struct PodShape {
     pub gates: Box<[Box<str>]>,
     /// Its volumes; none for most pods.
     pub volumes: Option<Box<PodVolumes>>,
-    /// Whether it names resource claims (their state belongs to the single pod).
-    pub has_claims: bool,
+    /// Whether it may claim devices, by resource claims or extended resources: these belong to the single pod.
+    pub may_claim_devices: bool,
 }
 
 impl PodShape {
@@ -178,18 +175,20 @@ fn compile(
         .collect::<Result<Box<[_]>, _>>()
         .map_err(Into::into);
     let volumes = PodVolumes::from_pod(pod);
+    let local = local(pod, spec, strings, resources)?;
     Ok(PodShape {
         scheduler_name: strings.intern(spec.scheduler_name.as_deref().unwrap_or("default-scheduler")),
         namespace: strings.intern(namespace),
         priority: spec.priority.unwrap_or_default(),
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
-        local: Arc::new(local(pod, spec, strings, resources)?),
         affinity: PodAffinity::compile(spec.affinity.as_ref(), namespace, strings),
         spread,
         controller: controller(pod, strings),
         gates: spec.scheduling_gates.iter().flatten().map(|gate| gate.name.as_str().into()).collect(),
         volumes: (!volumes.is_empty()).then(|| Box::new(volumes)),
-        has_claims: spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
+        may_claim_devices: spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty())
+            || !local.resources.wanted.scalars.is_empty(),
+        local: Arc::new(local),
         labels,
     })
 }
@@ -215,7 +214,6 @@ fn local(
         .map(|image| strings.intern(&normalized_image(image)))
         .collect();
     Ok(LocalShape {
-        node_name: spec.node_name.as_deref().filter(|name| !name.is_empty()).map(|name| strings.intern(name)),
         tolerations: spec.tolerations.iter().flatten().filter_map(|t| Toleration::compile(t, strings)).collect(),
         node_affinity: NodeAffinity::compile(
             spec.node_selector.as_ref(),
@@ -288,9 +286,6 @@ fn normalized_image(name: &str) -> String {
         name.to_owned()
     }
 }
-
-/// Labels as the API has them, for the few places that keep whole objects.
-pub type ApiLabels = BTreeMap<String, String>;
 
 #[cfg(test)]
 mod tests {

@@ -141,7 +141,7 @@ fn select_victims(rules: &mut Rules, cycle: &Cycle<'_>, node: &Node) -> Result<P
         rules.end_what_if();
         return Err(reasons);
     }
-    removable.sort_by_key(|(_, pod)| importance(state, pod));
+    sort_by_importance(state, &mut removable);
     let (protected, unprotected) = by_budget(state, &removable);
     let (mut victims, mut violations) = (Vec::new(), 0);
     let both = !protected.is_empty() && !unprotected.is_empty();
@@ -157,7 +157,7 @@ fn select_victims(rules: &mut Rules, cycle: &Cycle<'_>, node: &Node) -> Result<P
     }
     rules.end_what_if();
     if both {
-        victims.sort_by_key(|(_, pod)| importance(state, pod));
+        sort_by_importance(state, &mut victims);
     }
     if victims.is_empty() {
         return Err(vec![format!("expected at least one victim pod on node {:?}", state.node_name(node.id))]);
@@ -165,9 +165,20 @@ fn select_victims(rules: &mut Rules, cycle: &Cycle<'_>, node: &Node) -> Result<P
     Ok(Preemption { node: node.id, victims: victims.into_iter().map(|(id, _)| id).collect(), violations })
 }
 
-/// Sorts the more important pod first: by priority, then by how long it runs. A pod that has not started is the newest.
-fn importance(state: &ClusterState, pod: &Pod) -> (Reverse<i32>, i64) {
-    (Reverse(state.shape_of(pod).shape.priority), pod.start_time.unwrap_or(i64::MAX))
+/// Sorts the more important pod first: by priority, then by how long it runs.
+///
+/// A pod that has not started counts as starting now. Of several such pods the one that came last is taken to be the more
+/// important: kube-scheduler reads the clock anew for each comparison, and its sort then turns their order around.
+fn sort_by_importance(state: &ClusterState, pods: &mut [(PodId, &Pod)]) {
+    pods.reverse();
+    pods.sort_by_key(|(_, pod)| (Reverse(state.shape_of(pod).shape.priority), pod.start_time.unwrap_or(i64::MAX)));
+    for equals in pods.chunk_by_mut(|(_, a), (_, b)| {
+        a.start_time.is_some()
+            && a.start_time == b.start_time
+            && state.shape_of(a).shape.priority == state.shape_of(b).shape.priority
+    }) {
+        equals.reverse();
+    }
 }
 
 type Victims<'a> = Vec<(PodId, &'a Pod)>;

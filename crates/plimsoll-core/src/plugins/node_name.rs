@@ -14,12 +14,13 @@ impl Plugin for NodeName {
         PluginName::NodeName
     }
 
+    /// The name is the single pod's, but then nothing about that pod is remembered: see [`crate::rules::Rules::filter`].
     fn is_local(&self) -> bool {
         true
     }
 
     fn filter(&self, cycle: &Cycle<'_>, node: &Node) -> Option<Refusal> {
-        let fits = cycle.local().node_name.is_none_or(|wanted| wanted == node.spec.name);
+        let fits = cycle.pod.node_name.is_none_or(|wanted| wanted == node.spec.name);
         (!fits).then_some(REFUSAL)
     }
 

@@ -44,7 +44,7 @@ impl NodeResourcesFit {
             }
         }
         // A device class serves the resource on nodes that do not count it themselves: DynamicResources decides.
-        node_has <= 0 && cycle.state.dra.serves_extended_resource(name)
+        node_has <= 0 && cycle.state.dra.class_for_resource(name).is_some()
     }
 
     fn shortages(&self, cycle: &Cycle<'_>, node: &Node, mut each: impl FnMut(Shortage)) {

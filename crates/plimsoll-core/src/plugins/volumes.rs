@@ -4,6 +4,7 @@ use crate::config::PluginName;
 use crate::framework::{Cycle, PreFilter, Refusal, Status};
 use crate::state::{ClusterState, Node};
 use crate::storage::{NodeView, PodVolumes, PreFilterOutcome, Rejection};
+use std::collections::BTreeMap;
 
 /// A node, perhaps of a what-if, as the volume rules see it.
 #[derive(Clone, Copy)]
@@ -62,3 +63,36 @@ pub fn reasons(answer: Result<(), Rejection>) -> Vec<String> {
     answer.err().map_or_else(Vec::new, |rejection| rejection.reasons.iter().map(ToString::to_string).collect())
 }
 
+
+/// A copy of what the volume rules ask of a node, for the time the storage itself is changed.
+pub struct DetachedNode {
+    name: String,
+    labels: BTreeMap<String, String>,
+    volumes: Vec<PodVolumes>,
+}
+
+impl DetachedNode {
+    pub fn new(state: &ClusterState, node: &Node) -> Self {
+        let text = |symbol| state.strings.resolve(symbol).to_owned();
+        let view = VolumeNode { state, node };
+        Self {
+            name: view.name().to_owned(),
+            labels: node.spec.labels.iter().map(|(key, value)| (text(key), text(value))).collect(),
+            volumes: view.pod_volumes().cloned().collect(),
+        }
+    }
+}
+
+impl NodeView for DetachedNode {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(String::as_str)
+    }
+
+    fn pod_volumes(&self) -> impl Iterator<Item = &PodVolumes> {
+        self.volumes.iter()
+    }
+}

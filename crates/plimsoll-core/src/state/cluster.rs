@@ -11,7 +11,8 @@ use crate::model::taints::UNSCHEDULABLE_TAINT;
 use crate::model::{
     ControllerKind, Interner, LabelSet, ModelError, NodeSpec, PodShape, ResourceNames, Selector, Sym,
 };
-use k8s_openapi::api::{apps::v1 as apps, core::v1 as api, policy::v1 as policy};
+use crate::dra::{DraObjects, ObjectError};
+use k8s_openapi::api::{apps::v1 as apps, core::v1 as api, policy::v1 as policy, resource::v1 as resource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -87,7 +88,7 @@ pub struct ClusterState {
     /// Volumes and their claims.
     pub storage: crate::storage::StorageObjects,
     /// Devices and their claims.
-    pub dra: crate::dra::DraObjects,
+    pub(crate) dra: DraObjects,
     pub(super) nodes: Vec<Option<Node>>,
     pub(super) node_ids: FxHashMap<Sym, NodeId>,
     pub(super) free_nodes: Vec<NodeId>,
@@ -123,7 +124,7 @@ impl Default for ClusterState {
             controllers: Controllers::default(),
             changes: ChangeLog::default(),
             storage: crate::storage::StorageObjects::default(),
-            dra: crate::dra::DraObjects::default(),
+            dra: DraObjects::new(),
             nodes: Vec::new(),
             node_ids: FxHashMap::default(),
             free_nodes: Vec::new(),
@@ -222,6 +223,7 @@ impl ClusterState {
             None => self.insert_node(&spec),
         };
         self.topologies.set_node(id, Some(&spec.labels));
+        self.dra.forget_node(self.strings.resolve(spec.name));
         self.changes.push(id);
         Ok(id)
     }
@@ -255,6 +257,7 @@ impl ClusterState {
         self.free_nodes.push(id);
         self.count_images(&spec, false);
         self.topologies.set_node(id, None);
+        self.dra.forget_node(name);
         self.node_version += 1;
         self.changes.push(id);
         Some(id)
@@ -324,7 +327,8 @@ impl ClusterState {
         }
         let shape = PodShape::compile(object, &mut self.strings, &mut self.resources)?;
         let shape_id = self.acquire_shape(shape);
-        let told_node = self.shapes.get(shape_id).shape.local.node_name;
+        let told_node = object.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
+        let told_node = told_node.map(|name| self.strings.intern(name));
         let before = self.pod_id(&key);
         let (mut phase, mut node_name) = match told_node {
             Some(name) => (Phase::Bound, Some(name)),
@@ -359,7 +363,7 @@ impl ClusterState {
             terminating,
             preempted: terminating && is_preemption_target(object),
             start_time: status.and_then(|s| s.start_time.as_ref()).map(|time| nanoseconds(&time.0)),
-            object: self.shapes.get(shape_id).shape.has_claims.then(|| Arc::new(without_managed_fields(object))),
+            object: self.shapes.get(shape_id).shape.may_claim_devices.then(|| Arc::new(without_managed_fields(object))),
         };
         let id = match before {
             Some(id) => {
@@ -531,6 +535,41 @@ impl ClusterState {
         self.classes.remove_pod(entry.class, &entry.handles.owned, node_id, pod.terminating);
         self.bound_pods -= 1;
         self.changes.push(node_id);
+    }
+}
+
+/// Devices.
+impl ClusterState {
+    /// A slice of devices came or changed.
+    pub fn apply_resource_slice(&mut self, slice: &resource::ResourceSlice) -> Result<(), ObjectError> {
+        self.dra.upsert_slice(slice)
+    }
+
+    /// A slice of devices left.
+    pub fn delete_resource_slice(&mut self, name: &str) {
+        self.dra.delete_slice(name);
+    }
+
+    /// A claim for devices came or changed.
+    pub fn apply_resource_claim(&mut self, claim: &resource::ResourceClaim) -> Result<(), ObjectError> {
+        self.dra.upsert_claim(claim.clone())
+    }
+
+    /// A claim for devices left.
+    pub fn delete_resource_claim(&mut self, namespace: &str, name: &str) {
+        self.dra.delete_claim(namespace, name);
+    }
+
+    /// A device class came or changed. It may serve an extended resource, so what is remembered of nodes is stale.
+    pub fn apply_device_class(&mut self, class: &resource::DeviceClass) {
+        self.dra.upsert_class(class.clone());
+        self.node_version += 1;
+    }
+
+    /// A device class left.
+    pub fn delete_device_class(&mut self, name: &str) {
+        self.dra.delete_class(name);
+        self.node_version += 1;
     }
 }
 

@@ -57,6 +57,6 @@ pub struct Pod {
     pub preempted: bool,
     /// When it started, in nanoseconds since 1970.
     pub start_time: Option<i64>,
-    /// The whole object, kept only for pods with resource claims.
+    /// The whole object, kept only for pods that may claim devices.
     pub object: Option<Arc<api::Pod>>,
 }

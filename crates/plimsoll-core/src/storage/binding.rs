@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use super::objects::{BindingMode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass};
-use super::selector::topology_matches;
-use super::{NodeView, PodVolumes, PreFilterOutcome, Rejection, StorageObjects, not_found, quote};
-use crate::quantity::Quantity;
-use crate::storage::Code;
+use super::matching::UnboundClaim;
+use super::objects::{BindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use super::{Code, NodeView, PodVolumes, PreFilterOutcome, Rejection, StorageObjects, not_found, quote};
 
 /// The plugin's name.
 pub const NAME: &str = "VolumeBinding";
@@ -31,21 +29,6 @@ pub struct State {
     selected: Vec<UnboundClaim>,
     /// The other claims that wait for the pod, smallest first.
     unbound: Vec<UnboundClaim>,
-}
-
-/// A claim that waits for the pod to be scheduled.
-#[derive(Debug, Clone)]
-struct UnboundClaim {
-    claim: Arc<PersistentVolumeClaim>,
-    class: Arc<StorageClass>,
-    /// The node its volume is being provisioned for.
-    selected_node: Option<Box<str>>,
-    /// Suitable volumes that were kept for the claim.
-    kept: Vec<Arc<PersistentVolume>>,
-    /// Suitable free volumes that demand no particular node label, smallest first.
-    unanchored: Vec<Arc<PersistentVolume>>,
-    /// What the driver says it can provision; nothing if it does not say.
-    capacities: Option<Vec<Arc<CsiStorageCapacity>>>,
 }
 
 /// What is to happen to the pod's claims if it goes to a node.
@@ -136,7 +119,7 @@ fn sort_claims(objects: &StorageObjects, pod: &PodVolumes) -> Result<Option<Stat
             state.unbound.push(unbound);
         }
     }
-    state.unbound.sort_by(|a, b| a.request().cmp(&b.request()));
+    state.unbound.sort_by_key(UnboundClaim::request);
     Ok(Some(state))
 }
 
@@ -154,115 +137,6 @@ fn waiting_class<'a>(
         Some(BindingMode::Immediate) => Ok(None),
         Some(BindingMode::WaitForFirstConsumer) => Ok(Some(class)),
     }
-}
-
-impl UnboundClaim {
-    /// `siblings` is the number of claims of the pod that wait, itself included.
-    fn new(
-        objects: &StorageObjects,
-        claim: &Arc<PersistentVolumeClaim>,
-        class: &Arc<StorageClass>,
-        siblings: usize,
-    ) -> Self {
-        let mut unbound = Self {
-            claim: Arc::clone(claim),
-            class: Arc::clone(class),
-            selected_node: objects.selected_node(claim).map(Into::into),
-            kept: Vec::new(),
-            unanchored: Vec::new(),
-            capacities: capacities(objects, claim, class),
-        };
-        if unbound.selected_node.is_some() {
-            return unbound;
-        }
-        unbound.kept = objects
-            .volumes_referring_to(claim)
-            .filter(|volume| volume.class == claim.class && !volume.deleting)
-            .filter(|volume| volume.capacity >= unbound.request() && unbound.accepts_form(volume))
-            .cloned()
-            .collect();
-        if let Some(free) = objects.free_volumes(&claim.class) {
-            let mut usable_anywhere = 0;
-            for volume in free.unanchored.range((unbound.request(), Box::default())..).map(|(_, v)| v) {
-                if !unbound.accepts(volume) {
-                    continue;
-                }
-                unbound.unanchored.push(Arc::clone(volume));
-                usable_anywhere += usize::from(volume.node_affinity.is_none());
-                // Siblings take at most one each, so a larger volume is never reached.
-                if usable_anywhere == siblings {
-                    break;
-                }
-            }
-        }
-        unbound
-    }
-
-    fn request(&self) -> Quantity {
-        self.claim.request.clone().unwrap_or_default()
-    }
-
-    /// Whether a volume is of the kind the claim asks for, node and size aside.
-    fn accepts(&self, volume: &PersistentVolume) -> bool {
-        let selected = match &self.claim.selector {
-            None => true,
-            Some(Ok(selector)) => selector.matches(&|key| volume.label(key)),
-            Some(Err(_)) => false,
-        };
-        selected && self.claim.access_modes.are_offered_by(volume.access_modes) && self.accepts_form(volume)
-    }
-
-    fn accepts_form(&self, volume: &PersistentVolume) -> bool {
-        self.claim.volume_mode == volume.volume_mode && self.claim.attributes_class == volume.attributes_class
-    }
-
-    /// The volume to bind on a node: one kept for the claim if there is one, else the smallest that does.
-    fn find_volume<'a>(
-        &'a self,
-        objects: &'a StorageObjects,
-        node: &impl NodeView,
-        taken: &NodeVolumes,
-    ) -> Option<&'a Arc<PersistentVolume>> {
-        let label = |key: &str| node.label(key);
-        let is_free = |volume: &PersistentVolume| taken.bindings.iter().all(|(_, other)| other.name != volume.name);
-        let is_usable =
-            |volume: &PersistentVolume| volume.node_affinity.as_ref().is_none_or(|affinity| affinity.matches(&label));
-        if let Some(kept) = self.kept.iter().find(|volume| is_free(volume)) {
-            return is_usable(kept).then_some(kept);
-        }
-        let unanchored = self.unanchored.iter().find(|volume| is_free(volume) && is_usable(volume));
-        let anchored = objects.free_volumes(&self.claim.class).and_then(|free| {
-            free.smallest_anchored(&self.request(), &label, |volume| {
-                is_free(volume) && is_usable(volume) && self.accepts(volume)
-            })
-        });
-        unanchored.into_iter().chain(anchored).min_by_key(|volume| (&volume.capacity, &volume.name))
-    }
-
-    /// Whether a volume for the claim can be provisioned on a node; the error is the reason.
-    fn check_provision(&self, node: &impl NodeView) -> Result<(), &'static str> {
-        let label = |key: &str| node.label(key);
-        if !self.class.provisions() || !topology_matches(&self.class.allowed_topologies, &label) {
-            return Err(REASON_BIND_CONFLICT);
-        }
-        let Some(capacities) = &self.capacities else { return Ok(()) };
-        let size = self.request().value();
-        let enough = capacities.iter().any(|capacity| {
-            capacity.limit.is_some_and(|limit| limit >= size)
-                && capacity.topology.as_ref().is_some_and(|topology| topology.matches(&label))
-        });
-        if enough { Ok(()) } else { Err(REASON_NOT_ENOUGH_SPACE) }
-    }
-}
-
-/// What the class' driver says it can provision, if the claim has a size and the driver says so at all.
-fn capacities(
-    objects: &StorageObjects,
-    claim: &PersistentVolumeClaim,
-    class: &StorageClass,
-) -> Option<Vec<Arc<CsiStorageCapacity>>> {
-    claim.request.as_ref()?;
-    objects.csi_driver(&class.provisioner)?.storage_capacity.then(|| objects.capacities(&class.name).cloned().collect())
 }
 
 /// Whether the node can serve all of the pod's claims.
@@ -339,7 +213,8 @@ fn place_unbound(
                 unbound.claim.namespace, unbound.claim.name
             )));
         }
-        match unbound.find_volume(objects, node, volumes) {
+        let taken: Vec<&str> = volumes.bindings.iter().map(|(_, volume)| &*volume.name).collect();
+        match unbound.find_volume(objects, node, &taken) {
             Some(volume) => volumes.bindings.push((Arc::clone(&unbound.claim), Arc::clone(volume))),
             None => to_provision.push(unbound),
         }
@@ -351,4 +226,259 @@ fn place_unbound(
         volumes.provisions.push(Arc::clone(&unbound.claim));
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{
+        Node, bound_claim, capacity, claim_of, csi_driver, csi_node, objects, on, pod, pod_of, volume, waiting_class,
+        with,
+    };
+    use super::*;
+    use serde_json::{Value, json};
+
+    const HOST: &str = "kubernetes.io/hostname";
+
+    fn node(name: &str) -> Node {
+        Node::new(name).with_label(HOST, name)
+    }
+
+    fn refused(list: &[Value], pod: &PodVolumes) -> Rejection {
+        match pre_filter(&objects(list), pod) {
+            PreFilterOutcome::Reject(rejection) => rejection,
+            other => panic!("expected a refusal, got {other:?}"),
+        }
+    }
+
+    /// The bindings `claim=volume` and provisions `claim` for a pod on a node.
+    fn found(list: &[Value], pod: &PodVolumes, node: &Node) -> Result<Vec<String>, Rejection> {
+        let objects = objects(list);
+        let PreFilterOutcome::Continue(state) = pre_filter(&objects, pod) else { panic!("expected a state") };
+        let volumes = find(&objects, &state, node)?;
+        let bindings = volumes.bindings.iter().map(|(claim, volume)| format!("{}={}", claim.name, volume.name));
+        Ok(bindings.chain(volumes.provisions.iter().map(|claim| claim.name.to_string())).collect())
+    }
+
+    fn no(reasons: &[&'static str]) -> Result<Vec<String>, Rejection> {
+        let reasons = reasons.iter().map(|reason| (*reason).into()).collect();
+        Err(Rejection { code: Code::UnschedulableAndUnresolvable, reasons })
+    }
+
+    #[test]
+    fn claims_that_cannot_be_used_are_named() {
+        let lost = with(bound_claim("c", "pv"), &["status"], json!({"phase": "Lost"}));
+        let deleting = with(bound_claim("c", "pv"), &["metadata", "deletionTimestamp"], json!("2026-01-01T00:00:00Z"));
+        let unset = with(waiting_class("unset", "p"), &["volumeBindingMode"], Value::Null);
+        let me = pod_of("me", &["c"]);
+        for (list, expected) in [
+            (vec![], Rejection::unresolvable("persistentvolumeclaim \"c\" not found")),
+            (
+                vec![lost],
+                Rejection::unresolvable("persistentvolumeclaim \"c\" bound to non-existent persistentvolume \"pv\""),
+            ),
+            (vec![deleting], Rejection::unresolvable("persistentvolumeclaim \"c\" is being deleted")),
+            (vec![claim_of("c", "", "1Gi")], Rejection::unresolvable(REASON_UNBOUND_IMMEDIATE)),
+            (vec![claim_of("c", "gone", "1Gi")], Rejection::unresolvable(REASON_UNBOUND_IMMEDIATE)),
+            (
+                vec![unset, claim_of("c", "unset", "1Gi")],
+                Rejection::error("VolumeBindingMode not set for StorageClass \"unset\""),
+            ),
+        ] {
+            assert_eq!(refused(&list, &me), expected, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn ephemeral_claims_must_exist_and_be_the_pods_own() {
+        let me = pod("default", "me", &[json!({"ephemeral": {}})]);
+        let waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim \"me-v0\"";
+        assert_eq!(refused(&[], &me), Rejection::unresolvable(waiting));
+        let not_owner = "PVC default/me-v0 was not created for pod default/me (pod is not owner)";
+        assert_eq!(refused(&[bound_claim("me-v0", "pv")], &me), Rejection::unresolvable(not_owner));
+    }
+
+    #[test]
+    fn a_claim_that_asks_for_a_volume_by_name_is_left_to_the_controller() {
+        let claim = with(claim_of("c", "wait", "1Gi"), &["spec", "volumeName"], json!("pv"));
+        let list = [waiting_class("wait", "p"), claim];
+        assert_eq!(refused(&list, &pod_of("me", &["c"])), Rejection::unresolvable(REASON_UNBOUND_IMMEDIATE));
+    }
+
+    #[test]
+    fn bound_volumes_must_exist_and_be_reachable() {
+        let list = [bound_claim("c", "pv"), volume("pv", "", "1Gi", on(HOST, &["n1"]))];
+        let me = pod_of("me", &["c"]);
+        assert_eq!(found(&list, &me, &node("n1")), Ok(vec![]));
+        assert_eq!(found(&list, &me, &node("n2")), no(&[REASON_NODE_CONFLICT]));
+        assert_eq!(found(&list[..1], &me, &node("n1")), no(&[REASON_VOLUME_NOT_EXIST]));
+    }
+
+    #[test]
+    fn a_migrated_volume_is_reachable_by_its_drivers_labels() {
+        let mut spec = on(super::super::migration::ZONE, &["a"]);
+        spec["awsElasticBlockStore"] = json!({"volumeID": "v"});
+        let annotations =
+            json!({"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd,kubernetes.io/aws-ebs"});
+        let migrated = with(csi_node("n", &[]), &["metadata", "annotations"], annotations);
+        let list = [bound_claim("c", "pv"), volume("pv", "", "1Gi", spec), migrated];
+        let me = pod_of("me", &["c"]);
+        let by_driver = Node::new("n").with_label("topology.ebs.csi.aws.com/zone", "a");
+        let by_zone = Node::new("n").with_label(super::super::migration::ZONE, "a");
+        assert_eq!(found(&list, &me, &by_driver), Ok(vec![]));
+        assert_eq!(found(&list, &me, &by_zone), no(&[REASON_NODE_CONFLICT]));
+        assert_eq!(found(&list[..2], &me, &by_zone), Ok(vec![]), "the node does not serve it through CSI");
+    }
+
+    #[test]
+    fn the_smallest_suitable_volume_is_taken() {
+        let list = [
+            waiting_class("local", "kubernetes.io/no-provisioner"),
+            claim_of("c", "local", "2Gi"),
+            volume("tiny", "local", "1Gi", json!({})),
+            volume("large", "local", "9Gi", json!({})),
+            volume("medium", "local", "4Gi", on(HOST, &["n1"])),
+            volume("exact", "local", "2048Mi", on(HOST, &["n2"])),
+            volume("foreign", "other", "2Gi", json!({})),
+            volume("block", "local", "2Gi", json!({"volumeMode": "Block"})),
+            volume("gold", "local", "2Gi", json!({"volumeAttributesClassName": "gold"})),
+            volume("shared", "local", "2Gi", json!({"accessModes": ["ReadOnlyMany"]})),
+            with(volume("released", "local", "2Gi", json!({})), &["status", "phase"], json!("Released")),
+            with(
+                volume("deleting", "local", "2Gi", json!({})),
+                &["metadata", "deletionTimestamp"],
+                json!("2026-01-01T00:00:00Z"),
+            ),
+            volume("taken", "local", "2Gi", json!({"claimRef": {"namespace": "default", "name": "x"}})),
+        ];
+        let me = pod_of("me", &["c"]);
+        assert_eq!(found(&list, &me, &node("n1")), Ok(vec!["c=medium".into()]));
+        assert_eq!(found(&list, &me, &node("n2")), Ok(vec!["c=exact".into()]));
+        assert_eq!(found(&list, &me, &node("n3")), Ok(vec!["c=large".into()]));
+        assert_eq!(found(&list[..3], &me, &node("n1")), no(&[REASON_BIND_CONFLICT]));
+    }
+
+    #[test]
+    fn a_selector_narrows_the_choice_and_a_senseless_one_is_an_error() {
+        let claim = |selector: Value| with(claim_of("c", "local", "1Gi"), &["spec", "selector"], selector);
+        let labels = json!({"tier": "gold"});
+        let list = |selector: Value| {
+            [
+                waiting_class("local", "kubernetes.io/no-provisioner"),
+                claim(selector),
+                volume("plain", "local", "1Gi", json!({})),
+                with(volume("gold", "local", "5Gi", json!({})), &["metadata", "labels"], labels.clone()),
+            ]
+        };
+        let me = pod_of("me", &["c"]);
+        assert_eq!(found(&list(json!({"matchLabels": labels})), &me, &node("n")), Ok(vec!["c=gold".into()]));
+        let senseless = list(json!({"matchExpressions": [{"key": "tier", "operator": "Near"}]}));
+        let problem = "error creating internal label selector for claim: default/c: \
+                       \"Near\" is not a valid label selector operator";
+        assert_eq!(found(&senseless, &me, &node("n")), Err(Rejection::error(problem)));
+    }
+
+    #[test]
+    fn a_volume_kept_for_the_claim_is_taken_or_nothing() {
+        let kept = |uid: &str| {
+            let mut spec = on(HOST, &["n1"]);
+            spec["claimRef"] = json!({"namespace": "default", "name": "c", "uid": uid});
+            volume("kept", "local", "8Gi", spec)
+        };
+        let list = |kept: Value| {
+            [
+                waiting_class("local", "kubernetes.io/no-provisioner"),
+                claim_of("c", "local", "1Gi"),
+                volume("small", "local", "1Gi", json!({})),
+                kept,
+            ]
+        };
+        let me = pod_of("me", &["c"]);
+        for uid in ["", "uid-c"] {
+            assert_eq!(found(&list(kept(uid)), &me, &node("n1")), Ok(vec!["c=kept".into()]), "{uid:?}");
+            assert_eq!(found(&list(kept(uid)), &me, &node("n2")), no(&[REASON_BIND_CONFLICT]), "{uid:?}");
+        }
+        let of_an_older_claim = list(kept("uid-old"));
+        assert_eq!(found(&of_an_older_claim, &me, &node("n1")), Ok(vec!["c=small".into()]));
+    }
+
+    #[test]
+    fn claims_are_served_smallest_first_and_never_from_one_volume() {
+        let list = [
+            waiting_class("local", "kubernetes.io/no-provisioner"),
+            claim_of("large", "local", "3Gi"),
+            claim_of("small", "local", "1Gi"),
+            volume("a", "local", "4Gi", json!({})),
+            volume("b", "local", "5Gi", on(HOST, &["n"])),
+        ];
+        let me = pod_of("me", &["large", "small"]);
+        assert_eq!(found(&list, &me, &node("n")), Ok(vec!["small=a".into(), "large=b".into()]));
+        assert_eq!(found(&list, &me, &node("m")), no(&[REASON_BIND_CONFLICT]));
+        let twice = pod_of("me", &["small", "small"]);
+        assert_eq!(found(&list, &twice, &node("n")), Ok(vec!["small=a".into(), "small=b".into()]));
+    }
+
+    #[test]
+    fn what_no_volume_serves_is_provisioned_in_the_classes_topology() {
+        let terms = json!([{"matchLabelExpressions": [{"key": HOST, "values": ["n1"]}]}]);
+        let class = with(waiting_class("wait", "csi.example.com"), &["allowedTopologies"], terms);
+        let list = [class, claim_of("c", "wait", "1Gi")];
+        let me = pod_of("me", &["c"]);
+        assert_eq!(found(&list, &me, &node("n1")), Ok(vec!["c".into()]));
+        assert_eq!(found(&list, &me, &node("n2")), no(&[REASON_BIND_CONFLICT]));
+    }
+
+    #[test]
+    fn provisioning_needs_published_capacity_if_the_driver_publishes_it() {
+        let near = json!({HOST: "n1"});
+        let list = |publishes: bool, more: Value| {
+            [
+                waiting_class("wait", "csi.example.com"),
+                claim_of("c", "wait", "2Gi"),
+                csi_driver("csi.example.com", publishes),
+                capacity("small", "wait", "1Gi", json!({})),
+                capacity("foreign", "other", "9Gi", json!({})),
+                more,
+            ]
+        };
+        let enough = capacity("enough", "wait", "9Gi", near.clone());
+        let me = pod_of("me", &["c"]);
+        assert_eq!(found(&list(true, enough.clone()), &me, &node("n1")), Ok(vec!["c".into()]));
+        assert_eq!(found(&list(true, enough.clone()), &me, &node("n2")), no(&[REASON_NOT_ENOUGH_SPACE]));
+        assert_eq!(found(&list(false, enough.clone()), &me, &node("n2")), Ok(vec!["c".into()]));
+        let in_pieces = with(enough.clone(), &["maximumVolumeSize"], json!("1Gi"));
+        assert_eq!(found(&list(true, in_pieces), &me, &node("n1")), no(&[REASON_NOT_ENOUGH_SPACE]));
+        let unavailable = with(enough, &["nodeTopology"], Value::Null);
+        assert_eq!(found(&list(true, unavailable), &me, &node("n1")), no(&[REASON_NOT_ENOUGH_SPACE]));
+    }
+
+    #[test]
+    fn a_claim_being_provisioned_ties_the_pod_to_its_node() {
+        let annotations = json!({"volume.kubernetes.io/selected-node": "n1"});
+        let selected = with(claim_of("c", "wait", "1Gi"), &["metadata", "annotations"], annotations);
+        let list = [waiting_class("wait", "csi.example.com"), selected, volume("pv", "wait", "1Gi", json!({}))];
+        let me = pod_of("me", &["c"]);
+        assert_eq!(found(&list, &me, &node("n1")), Ok(vec!["c".into()]));
+        assert_eq!(found(&list, &me, &node("n2")), no(&[REASON_BIND_CONFLICT]));
+    }
+
+    #[test]
+    fn bound_and_unbound_claims_are_refused_together() {
+        let list = [
+            waiting_class("local", "kubernetes.io/no-provisioner"),
+            claim_of("unbound", "local", "1Gi"),
+            bound_claim("far", "pv"),
+            volume("pv", "", "1Gi", on(HOST, &["n1"])),
+            bound_claim("lost", "gone"),
+        ];
+        let reasons = [REASON_NODE_CONFLICT, REASON_BIND_CONFLICT];
+        assert_eq!(found(&list, &pod_of("me", &["far", "unbound"]), &node("n2")), no(&reasons));
+        let reasons = [REASON_BIND_CONFLICT, REASON_VOLUME_NOT_EXIST];
+        assert_eq!(found(&list, &pod_of("me", &["lost", "unbound"]), &node("n2")), no(&reasons));
+    }
+
+    #[test]
+    fn pods_without_claims_skip_the_plugin() {
+        let me = pod("default", "me", &[json!({"awsElasticBlockStore": {"volumeID": "v"}})]);
+        assert!(matches!(pre_filter(&objects(&[]), &me), PreFilterOutcome::Skip));
+    }
 }

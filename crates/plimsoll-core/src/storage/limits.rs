@@ -204,3 +204,158 @@ fn volume_of_claim<'a>(
     let handle = HandleId::Claim(&claim.namespace, &claim.name);
     (!driver.is_empty()).then_some(VolumeId { driver, handle })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{
+        Node, attachment, bound_claim, claim_of, csi_node, objects, pod, pod_of, volume, waiting_class, with,
+    };
+    use super::*;
+    use serde_json::{Value, json};
+
+    const DRIVER: &str = "csi.example.com";
+
+    /// Whether the pod may go to node `n`, which runs these pods.
+    fn decide(list: &[Value], new: &PodVolumes, running: &[&PodVolumes]) -> Result<(), Rejection> {
+        let objects = objects(list);
+        let node = running.iter().fold(Node::new("n"), |node, pod| node.with_pod(pod));
+        match pre_filter(&objects, new) {
+            PreFilterOutcome::Continue(state) => filter(&objects, &state, &node),
+            other => panic!("expected a state, got {other:?}"),
+        }
+    }
+
+    fn full() -> Result<(), Rejection> {
+        Err(Rejection::unschedulable(REASON_MAX_VOLUME_COUNT_EXCEEDED))
+    }
+
+    /// Claims `c1`, `c2`, `c3` bound to CSI volumes `pv1` … with handles `h1` …
+    fn bound(handles: &[&str]) -> Vec<Value> {
+        let mut list = Vec::new();
+        for (index, handle) in handles.iter().enumerate() {
+            let (claim, name) = (format!("c{}", index + 1), format!("pv{}", index + 1));
+            let source = json!({"csi": {"driver": DRIVER, "volumeHandle": handle}});
+            list.extend([bound_claim(&claim, &name), volume(&name, "", "1Gi", source)]);
+        }
+        list
+    }
+
+    fn beside(mut list: Vec<Value>, more: &[Value]) -> Vec<Value> {
+        list.extend_from_slice(more);
+        list
+    }
+
+    #[test]
+    fn volumes_of_other_pods_count_once_each() {
+        let list = beside(bound(&["h1", "h2", "h3"]), &[csi_node("n", &[(DRIVER, Some(2))])]);
+        let (one, two) = (pod_of("one", &["c1"]), pod_of("two", &["c1", "c2"]));
+        assert_eq!(decide(&list, &pod_of("me", &["c3"]), &[&one]), Ok(()));
+        assert_eq!(decide(&list, &pod_of("me", &["c3"]), &[&one, &two]), full());
+        assert_eq!(decide(&list, &pod_of("me", &["c2", "c3"]), &[&one]), full());
+        assert_eq!(decide(&list, &pod_of("me", &["c1"]), &[&one, &two]), Ok(()), "c1 is there already");
+    }
+
+    #[test]
+    fn two_claims_of_one_volume_count_once() {
+        let list = beside(bound(&["h1", "h1"]), &[csi_node("n", &[(DRIVER, Some(1))])]);
+        assert_eq!(decide(&list, &pod_of("me", &["c1", "c2"]), &[]), Ok(()));
+    }
+
+    #[test]
+    fn nodes_without_a_limit_take_any_number() {
+        let me = pod_of("me", &["c1", "c2"]);
+        for more in [vec![], vec![csi_node("n", &[(DRIVER, None)])], vec![csi_node("n", &[("other", Some(0))])]] {
+            assert_eq!(decide(&beside(bound(&["h1", "h2"]), &more), &me, &[]), Ok(()), "{more:?}");
+        }
+        let list = beside(bound(&["h1", "h2"]), &[csi_node("n", &[(DRIVER, Some(0))])]);
+        assert_eq!(decide(&list, &me, &[]), full());
+    }
+
+    #[test]
+    fn a_claim_without_a_volume_counts_for_the_provisioner_of_its_class() {
+        let list = [
+            waiting_class("wait", DRIVER),
+            claim_of("c1", "wait", "1Gi"),
+            claim_of("c2", "wait", "1Gi"),
+            claim_of("c3", "gone", "1Gi"),
+            csi_node("n", &[(DRIVER, Some(1))]),
+        ];
+        assert_eq!(decide(&list, &pod_of("me", &["c1", "c3"]), &[]), Ok(()));
+        assert_eq!(decide(&list, &pod_of("me", &["c1", "c2"]), &[]), full());
+        assert_eq!(decide(&list, &pod_of("me", &["c1"]), &[&pod_of("other", &["c2"])]), full());
+    }
+
+    #[test]
+    fn in_tree_volumes_count_for_the_driver_that_replaced_them() {
+        let ebs = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id}});
+        let list = [
+            bound_claim("c1", "pv1"),
+            volume("pv1", "", "1Gi", ebs("aws://zone/vol-1")),
+            waiting_class("wait", "kubernetes.io/aws-ebs"),
+            claim_of("c2", "wait", "1Gi"),
+            csi_node("n", &[("ebs.csi.aws.com", Some(1))]),
+        ];
+        let me = pod("default", "me", &[ebs("vol-1")]);
+        assert_eq!(decide(&list, &me, &[&pod_of("other", &["c1"])]), Ok(()), "the same volume");
+        assert_eq!(decide(&list, &me, &[&pod_of("other", &["c2"])]), full());
+        let vsphere = pod("default", "me", &[json!({"vsphereVolume": {"volumePath": "p"}})]);
+        assert_eq!(decide(&list, &vsphere, &[&pod_of("other", &["c1"])]), Ok(()));
+    }
+
+    #[test]
+    fn an_untranslatable_inline_volume_is_an_error_where_csi_is_known() {
+        let me = pod("default", "me", &[json!({"azureDisk": {"diskName": "d", "diskURI": "u", "kind": "Shared"}})]);
+        let problem = "converting volume(v0) from inline to csi: kind(Shared) is not supported in csi migration";
+        assert_eq!(decide(&[csi_node("n", &[])], &me, &[]), Err(Rejection::error(problem)));
+        assert_eq!(decide(&[], &me, &[]), Ok(()));
+    }
+
+    #[test]
+    fn an_attached_volume_counts_even_if_the_pod_brings_it() {
+        let list =
+            beside(bound(&["h1", "h2"]), &[csi_node("n", &[(DRIVER, Some(1))]), attachment("a", "n", DRIVER, "pv1")]);
+        assert_eq!(decide(&list, &pod_of("me", &["c2"]), &[]), full());
+        assert_eq!(decide(&list, &pod_of("me", &["c1"]), &[]), full());
+        assert_eq!(decide(&list, &pod_of("me", &["c1"]), &[&pod_of("other", &["c1"])]), Ok(()));
+    }
+
+    #[test]
+    fn attachments_elsewhere_or_of_nothing_known_do_not_count() {
+        let list = beside(
+            bound(&["h1"]),
+            &[
+                csi_node("n", &[(DRIVER, Some(1))]),
+                attachment("a", "m", DRIVER, "pv1"),
+                attachment("b", "n", DRIVER, "gone"),
+                attachment("c", "n", "", "pv1"),
+            ],
+        );
+        assert_eq!(decide(&list, &pod_of("me", &["c1"]), &[]), Ok(()));
+    }
+
+    #[test]
+    fn a_missing_claim_stops_a_new_pod_but_not_the_count_of_a_running_one() {
+        let list = beside(bound(&["h1"]), &[csi_node("n", &[(DRIVER, Some(1))])]);
+        let missing = "looking up PVC default/c9: persistentvolumeclaim \"c9\" not found";
+        assert_eq!(decide(&list, &pod_of("me", &["c9"]), &[]), Err(Rejection::unresolvable(missing)));
+        assert_eq!(decide(&list, &pod_of("me", &["c1"]), &[&pod_of("other", &["c9"])]), Ok(()));
+    }
+
+    #[test]
+    fn an_ephemeral_claim_of_another_owner_is_an_error() {
+        let claim = claim_of("me-v0", "wait", "1Gi");
+        let me = pod("default", "me", &[json!({"ephemeral": {}})]);
+        let list = |claim: Value| [claim, waiting_class("wait", DRIVER), csi_node("n", &[(DRIVER, Some(1))])];
+        let not_owner = "PVC default/me-v0 was not created for pod default/me (pod is not owner)";
+        assert_eq!(decide(&list(claim.clone()), &me, &[]), Err(Rejection::error(not_owner)));
+        let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "me", "uid": "uid-me", "controller": true}]);
+        let owned = with(claim, &["metadata", "ownerReferences"], owner);
+        assert_eq!(decide(&list(owned), &me, &[]), Ok(()));
+    }
+
+    #[test]
+    fn pods_without_attachable_volumes_skip_the_plugin() {
+        let me = pod("default", "me", &[json!({"csi": {"driver": DRIVER}}), json!({"emptyDir": {}})]);
+        assert!(matches!(pre_filter(&objects(&[]), &me), PreFilterOutcome::Skip));
+    }
+}

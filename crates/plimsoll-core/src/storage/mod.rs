@@ -8,8 +8,10 @@
 //! VolumeLimitScaling are off, so VolumeBinding scores nothing and the presence of a CSI driver is not enforced.
 
 pub mod binding;
+mod free;
 pub mod hints;
 pub mod limits;
+mod matching;
 pub mod migration;
 pub mod objects;
 pub mod pod;
@@ -85,5 +87,7 @@ fn quote(text: &str) -> String {
     format!("{text:?}")
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod testing;

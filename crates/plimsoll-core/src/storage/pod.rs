@@ -222,3 +222,36 @@ fn compile_disk(volume: &core::Volume) -> Option<Disk> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::pod;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn pods_without_storage_are_empty_and_equal() {
+        let sources = [json!({"configMap": {"name": "c"}}), json!({"emptyDir": {}}), json!({"projected": {}})];
+        let plain = pod("default", "a", &sources);
+        assert!(plain.is_empty());
+        assert_eq!(plain, PodVolumes::default());
+        assert_eq!(plain.iter().count(), 0);
+    }
+
+    #[test]
+    fn pods_of_a_template_are_equal_unless_their_claims_depend_on_the_pod() {
+        let claim = [json!({"persistentVolumeClaim": {"claimName": "c"}})];
+        assert_eq!(pod("ns", "a", &claim), pod("ns", "b", &claim));
+        assert_ne!(pod("ns", "a", &claim), pod("other", "a", &claim));
+        let ephemeral = [json!({"ephemeral": {}})];
+        assert_ne!(pod("ns", "a", &ephemeral), pod("ns", "b", &ephemeral));
+        assert_eq!(pod("ns", "a", &ephemeral).all_claim_names().collect::<Vec<_>>(), [("a-v0", true)]);
+    }
+
+    #[test]
+    fn a_disk_is_both_guarded_and_counted() {
+        let both = pod("ns", "a", &[json!({"gcePersistentDisk": {"pdName": "d"}})]);
+        assert_eq!(both.disks().count(), 1);
+        assert!(both.iter().any(|volume| matches!(volume, PodVolume::Migratable { plugin: InTreePlugin::GcePd, .. })));
+    }
+}

@@ -106,38 +106,53 @@ impl VolumeWrite {
     }
 }
 
-/// Reserve: assumes what was decided for the node, so that the next pod sees it. Nothing is assumed on an error.
+/// Reserve: decides for the node and assumes the decision, so that the next pod sees it.
 pub fn reserve(
     objects: &mut StorageObjects,
     state: &State,
     node: &impl NodeView,
 ) -> Result<VolumeReservation, Rejection> {
+    let reservation = plan(objects, state, node)?;
+    assume(objects, &reservation)?;
+    Ok(reservation)
+}
+
+/// The first half of Reserve, which changes nothing: what the pod's claims will need on the node.
+pub fn plan(objects: &StorageObjects, state: &State, node: &impl NodeView) -> Result<VolumeReservation, Rejection> {
     let mut reservation = VolumeReservation { node: node.name().into(), ..VolumeReservation::default() };
     if state.all_bound() {
         return Ok(reservation);
     }
     let volumes = binding::find(objects, state, node)?;
-    let assume = || -> Result<(), String> {
-        for (claim, volume) in volumes.bindings {
-            let reference = claim_ref(&claim);
-            if objects.claim_ref(&volume.name) != Some(&reference) {
-                objects.assume_volume(&volume, reference)?;
+    let bindings = volumes.bindings.into_iter();
+    reservation.bindings = bindings.map(|(claim, volume)| Binding { volume, claim, written: None }).collect();
+    let provisions = volumes.provisions.into_iter();
+    reservation.provisions = provisions.map(|claim| Provision { claim, written: None }).collect();
+    Ok(reservation)
+}
+
+/// The second half of Reserve: assumes a plan. Nothing is assumed on an error, which means that an object has changed
+/// since the plan was made.
+pub fn assume(objects: &mut StorageObjects, reservation: &VolumeReservation) -> Result<(), Rejection> {
+    let mut done = VolumeReservation::default();
+    let mut assume_all = || -> Result<(), String> {
+        for binding in &reservation.bindings {
+            let reference = claim_ref(&binding.claim);
+            if objects.claim_ref(&binding.volume.name) != Some(&reference) {
+                objects.assume_volume(&binding.volume, reference)?;
             }
-            reservation.bindings.push(Binding { volume, claim, written: None });
+            done.bindings.push(binding.clone());
         }
-        for claim in volumes.provisions {
-            objects.assume_claim(&claim, node.name())?;
-            reservation.provisions.push(Provision { claim, written: None });
+        for provision in &reservation.provisions {
+            objects.assume_claim(&provision.claim, &reservation.node)?;
+            done.provisions.push(provision.clone());
         }
         Ok(())
     };
-    match assume() {
-        Ok(()) => Ok(reservation),
-        Err(problem) => {
-            unreserve(objects, &reservation);
-            Err(Rejection::error(problem))
-        }
-    }
+    assume_all().map_err(|problem| {
+        unreserve(objects, &done);
+        Rejection::error(problem)
+    })
 }
 
 /// Unreserve: takes back what was assumed and not written.
@@ -291,4 +306,186 @@ fn current_claim<'a>(
 fn is_behind(current: &str, written: Option<&str>) -> bool {
     let version = |text: &str| text.parse::<u64>().unwrap_or(0);
     written.is_some_and(|written| version(written) > version(current))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, apply, bound_claim, claim_of, objects, on, pod_of, volume, waiting_class, with};
+    use super::super::{PodVolumes, PreFilterOutcome};
+    use super::*;
+
+    fn state(objects: &StorageObjects, pod: &PodVolumes) -> State {
+        match binding::pre_filter(objects, pod) {
+            PreFilterOutcome::Continue(state) => state,
+            other => panic!("expected a state, got {other:?}"),
+        }
+    }
+
+    fn reserved(objects: &mut StorageObjects, pod: &PodVolumes) -> Result<VolumeReservation, Rejection> {
+        let state = state(objects, pod);
+        reserve(objects, &state, &Node::new("n"))
+    }
+
+    /// Two claims for one local volume, and a class that provisions.
+    fn cluster() -> StorageObjects {
+        objects(&[
+            waiting_class("local", "kubernetes.io/no-provisioner"),
+            waiting_class("wait", "csi.example.com"),
+            claim_of("c1", "local", "1Gi"),
+            claim_of("c2", "local", "1Gi"),
+            claim_of("c3", "wait", "1Gi"),
+            volume("pv", "local", "1Gi", json!({})),
+        ])
+    }
+
+    fn refusal() -> Rejection {
+        Rejection::unresolvable(binding::REASON_BIND_CONFLICT)
+    }
+
+    #[test]
+    fn a_reserved_volume_is_taken_until_it_is_unreserved() {
+        let mut objects = cluster();
+        let reservation = reserved(&mut objects, &pod_of("a", &["c1"])).unwrap();
+        assert!(!reservation.all_bound());
+        assert_eq!(reserved(&mut objects, &pod_of("b", &["c2"])).unwrap_err(), refusal());
+        assert!(reserved(&mut objects, &pod_of("a2", &["c1"])).is_ok(), "kept for the claim, not for the pod");
+
+        unreserve(&mut objects, &reservation);
+        assert!(reserved(&mut objects, &pod_of("b", &["c2"])).is_ok());
+    }
+
+    #[test]
+    fn a_reserved_provision_ties_other_pods_to_the_node_until_it_is_unreserved() {
+        let mut objects = cluster();
+        let (first, second) = (pod_of("a", &["c3"]), pod_of("b", &["c3"]));
+        let reservation = reserved(&mut objects, &first).unwrap();
+        let tied = state(&objects, &second);
+        assert_eq!(binding::filter(&objects, &tied, &Node::new("m")), Err(refusal()));
+        assert_eq!(binding::filter(&objects, &tied, &Node::new("n")), Ok(()));
+        unreserve(&mut objects, &reservation);
+        assert_eq!(binding::filter(&objects, &state(&objects, &second), &Node::new("m")), Ok(()));
+    }
+
+    #[test]
+    fn the_writes_bind_volumes_and_select_the_node() {
+        let mut objects = cluster();
+        let writes = reserved(&mut objects, &pod_of("a", &["c3", "c1"])).unwrap().writes();
+        let [bind, select] = writes.as_slice() else { panic!("two writes, got {writes:?}") };
+        assert!(matches!(bind, VolumeWrite::BindVolume { volume, .. } if volume == "pv"));
+        assert_eq!(
+            bind.merge_patch(),
+            json!({
+                "metadata": {"uid": "uid-pv", "resourceVersion": "1",
+                    "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
+                "spec": {"claimRef": {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": "default",
+                    "name": "c1", "uid": "uid-c1", "resourceVersion": "1"}},
+            })
+        );
+        assert!(matches!(select, VolumeWrite::SelectNode { claim, node, .. } if claim == "c3" && node == "n"));
+        assert_eq!(
+            select.merge_patch(),
+            json!({"metadata": {"uid": "uid-c3", "resourceVersion": "1",
+                "annotations": {"volume.kubernetes.io/selected-node": "n"}}})
+        );
+    }
+
+    #[test]
+    fn a_volume_a_person_kept_for_the_claim_is_not_marked() {
+        let mut objects = cluster();
+        let reference = json!({"claimRef": {"namespace": "default", "name": "c1"}});
+        apply(&mut objects, &volume("kept", "local", "1Gi", reference));
+        let writes = reserved(&mut objects, &pod_of("a", &["c1"])).unwrap().writes();
+        let expected_mark = false;
+        assert!(
+            matches!(&writes[..], [VolumeWrite::BindVolume { volume, mark_bound_by_controller, .. }]
+                if volume == "kept" && *mark_bound_by_controller == expected_mark),
+            "{writes:?}"
+        );
+    }
+
+    #[test]
+    fn bound_claims_need_no_writes() {
+        let mut objects = objects(&[bound_claim("c", "pv"), volume("pv", "", "1Gi", json!({}))]);
+        let reservation = reserved(&mut objects, &pod_of("a", &["c"])).unwrap();
+        assert!(reservation.all_bound());
+        assert!(reservation.writes().is_empty());
+        assert_eq!(reservation.is_complete(&objects, &Node::new("n")), Ok(true));
+    }
+
+    #[test]
+    fn a_decision_on_an_outdated_version_assumes_nothing() {
+        let mut objects = cluster();
+        let old = state(&objects, &pod_of("a", &["c1", "c3"]));
+        apply(&mut objects, &with(claim_of("c3", "wait", "1Gi"), &["metadata", "resourceVersion"], json!("2")));
+        let problem = "\"default/c3\" is out of sync (stored: 2, assume: 1)";
+        assert_eq!(reserve(&mut objects, &old, &Node::new("n")).unwrap_err(), Rejection::error(problem));
+        assert!(reserved(&mut objects, &pod_of("b", &["c2"])).is_ok(), "the volume must be free again");
+    }
+
+    #[test]
+    fn what_was_written_stays_assumed_when_the_pod_is_given_up() {
+        let mut objects = cluster();
+        let mut reservation = reserved(&mut objects, &pod_of("a", &["c1"])).unwrap();
+        reservation.record_written(0, "7");
+        unreserve(&mut objects, &reservation);
+        assert_eq!(reserved(&mut objects, &pod_of("b", &["c2"])).unwrap_err(), refusal());
+    }
+
+    #[test]
+    fn a_static_binding_is_complete_when_the_claim_is_bound() {
+        let mut objects = cluster();
+        let node = Node::new("n");
+        let mut reservation = reserved(&mut objects, &pod_of("a", &["c1"])).unwrap();
+        reservation.record_written(0, "7");
+        assert_eq!(reservation.is_complete(&objects, &node), Ok(false), "the written volume was not seen yet");
+
+        let reference = json!({"claimRef": {"namespace": "default", "name": "c1", "uid": "uid-c1"}});
+        let written = with(volume("pv", "local", "1Gi", reference), &["metadata", "resourceVersion"], json!("7"));
+        apply(&mut objects, &written);
+        assert_eq!(reservation.is_complete(&objects, &node), Ok(false), "the claim is not bound yet");
+        apply(&mut objects, &with(bound_claim("c1", "pv"), &["metadata", "resourceVersion"], json!("8")));
+        assert_eq!(reservation.is_complete(&objects, &node), Ok(true));
+
+        let reset = with(volume("pv", "local", "1Gi", json!({})), &["metadata", "resourceVersion"], json!("9"));
+        apply(&mut objects, &reset);
+        assert_eq!(reservation.is_complete(&objects, &node), Err("ClaimRef got reset for pv \"pv\"".to_owned()));
+        objects.remove_volume("pv");
+        let gone = "failed to check binding: persistentvolumes \"pv\" not found".to_owned();
+        assert_eq!(reservation.is_complete(&objects, &node), Err(gone));
+    }
+
+    #[test]
+    fn a_provision_is_complete_when_a_reachable_volume_is_bound() {
+        let mut objects = cluster();
+        let node = Node::new("n").with_label("host", "n");
+        let mut reservation = reserved(&mut objects, &pod_of("a", &["c3"])).unwrap();
+        reservation.record_written(0, "7");
+        let claim = |version: &str, annotations: Value, volume: &str| {
+            let mut claim = claim_of("c3", "wait", "1Gi");
+            claim["metadata"]["resourceVersion"] = json!(version);
+            claim["metadata"]["annotations"] = annotations;
+            claim["spec"]["volumeName"] = json!(volume);
+            claim
+        };
+        let selected = |node: &str| json!({ SELECTED_NODE: node });
+        let bound = json!({ SELECTED_NODE: "n", "pv.kubernetes.io/bind-completed": "yes" });
+        let mut step = |object: Value, expected: Result<bool, &str>| {
+            apply(&mut objects, &object);
+            let got = reservation.is_complete(&objects, &node);
+            assert_eq!(got.as_ref().map_err(String::as_str), expected.as_ref().map_err(|e| *e), "{object}");
+        };
+        step(claim("2", json!({"x": ""}), ""), Ok(false));
+        step(claim("7", selected("n"), ""), Ok(false));
+        step(claim("8", bound.clone(), "new"), Ok(false));
+        step(
+            volume("new", "wait", "1Gi", on("host", &["m"])),
+            Err("pv \"new\" node affinity doesn't match node \"n\": no matching NodeSelectorTerms"),
+        );
+        step(
+            with(volume("new", "wait", "1Gi", on("host", &["n"])), &["metadata", "resourceVersion"], json!("9")),
+            Ok(true),
+        );
+        step(claim("10", selected(""), ""), Err("provisioning failed for PVC \"c3\""));
+        step(claim("11", json!({}), ""), Err("selectedNode annotation reset for PVC \"c3\""));
+    }
 }

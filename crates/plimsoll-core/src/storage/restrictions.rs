@@ -83,6 +83,7 @@ mod tests {
     use super::super::testing::{Node, claim, objects, pod};
     use super::*;
     use serde_json::json;
+    use std::slice::from_ref;
 
     fn state(objects: &StorageObjects, pod: &PodVolumes) -> State {
         match pre_filter(objects, pod) {
@@ -111,7 +112,7 @@ mod tests {
             (rbd(json!(["a"]), "x", false), rbd(json!(["a"]), "y", false), false),
             (gce(false), ebs("d"), false),
         ] {
-            let (me, other) = (pod("default", "me", &[mine.clone()]), pod("x", "other", &[theirs.clone()]));
+            let (me, other) = (pod("default", "me", from_ref(&mine)), pod("x", "other", from_ref(&theirs)));
             let node = Node::new("n").with_pod(&other);
             let got = filter(&state(&objects(&[]), &me), &me, &node);
             let expected = if conflict { Err(Rejection::unschedulable(REASON_DISK_CONFLICT)) } else { Ok(()) };

@@ -183,7 +183,8 @@ impl LabelSelector {
 /// One alternative of a StorageClass' `allowedTopologies`, kept as written because its changes are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologyTerm {
-    expressions: Box<[(Box<str>, Box<[Box<str>]>)]>,
+    /// Label keys and the values each may have.
+    expressions: Vec<(Box<str>, Vec<Box<str>>)>,
     valid: bool,
 }
 
@@ -276,7 +277,7 @@ mod tests {
             ("Gt", vec!["5"], Some("5"), false),
             ("Gt", vec!["5"], Some("six"), false),
             ("Gt", vec!["5"], None, false),
-            ("Lt", vec!["-1"], Some("-2"), true),
+            ("Lt", vec!["5"], Some("-2"), true),
             ("Lt", vec!["5"], Some("5"), false),
         ];
         for (operator, values, label, expected) in cases {
@@ -294,6 +295,7 @@ mod tests {
             ("k", "Exists", vec!["a"]),
             ("k", "Gt", vec!["a"]),
             ("k", "Gt", vec!["1", "2"]),
+            ("k", "Gt", vec!["-1"]),
             ("k", "Like", vec!["a"]),
             ("", "Exists", vec![]),
             ("-k", "Exists", vec![]),

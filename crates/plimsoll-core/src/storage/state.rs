@@ -12,12 +12,12 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::free::{FreeVolumes, Rank, rank};
 use super::objects::{
     ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
     StorageError, VolumeAttachment,
 };
 use super::pod::PodVolumes;
-use crate::quantity::Quantity;
 
 /// What an event did: the object before and after, for queueing hints.
 #[derive(Debug, Clone)]
@@ -37,6 +37,9 @@ impl<T> Change<T> {
 /// A map by namespace and name that is searched without building a key.
 type Namespaced<T> = FxHashMap<Box<str>, FxHashMap<Box<str>, T>>;
 
+/// What can be provisioned for a class, by namespace and name.
+type Capacities = BTreeMap<(Box<str>, Box<str>), Arc<CsiStorageCapacity>>;
+
 fn lookup<'a, T>(map: &'a Namespaced<T>, namespace: &str, name: &str) -> Option<&'a T> {
     map.get(namespace)?.get(name)
 }
@@ -49,8 +52,8 @@ pub struct StorageObjects {
     classes: FxHashMap<Box<str>, Arc<StorageClass>>,
     csi_nodes: FxHashMap<Box<str>, Arc<CsiNode>>,
     csi_drivers: FxHashMap<Box<str>, Arc<CsiDriver>>,
-    /// By class, then by namespace and name.
-    capacities: FxHashMap<Box<str>, BTreeMap<(Box<str>, Box<str>), Arc<CsiStorageCapacity>>>,
+    /// By class.
+    capacities: FxHashMap<Box<str>, Capacities>,
     /// The class a capacity was last filed under.
     capacity_classes: Namespaced<Box<str>>,
     /// By node, then by name.
@@ -81,80 +84,6 @@ impl VolumeEntry {
 struct ClaimEntry {
     api: Arc<PersistentVolumeClaim>,
     assumed_node: Option<Box<str>>,
-}
-
-/// The order in which volumes are tried: the smallest first, and by name among equals, where Kubernetes has no order.
-type Rank = (Quantity, Box<str>);
-
-fn rank(volume: &PersistentVolume) -> Rank {
-    (volume.capacity.clone(), volume.name.clone())
-}
-
-/// The volumes of one class that any claim may take.
-///
-/// Volumes that demand a node label of certain values are filed under label and value, so that a cluster with thousands
-/// of local volumes looks at the few of a node instead of all of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct FreeVolumes {
-    /// Volumes that demand no particular label, though they may have other conditions.
-    pub(super) unanchored: BTreeMap<Rank, Arc<PersistentVolume>>,
-    /// By label key, then by value.
-    anchored: BTreeMap<Box<str>, FxHashMap<Box<str>, BTreeMap<Rank, Arc<PersistentVolume>>>>,
-}
-
-impl FreeVolumes {
-    fn insert(&mut self, volume: &Arc<PersistentVolume>) {
-        match volume.node_affinity.as_ref().and_then(|affinity| affinity.anchor()) {
-            None => {
-                self.unanchored.insert(rank(volume), Arc::clone(volume));
-            }
-            Some((key, values)) => {
-                let by_value = self.anchored.entry(key.into()).or_default();
-                for value in values {
-                    by_value.entry(value.clone()).or_default().insert(rank(volume), Arc::clone(volume));
-                }
-            }
-        }
-    }
-
-    fn remove(&mut self, volume: &PersistentVolume) {
-        let Some((key, values)) = volume.node_affinity.as_ref().and_then(|affinity| affinity.anchor()) else {
-            self.unanchored.remove(&rank(volume));
-            return;
-        };
-        let Some(by_value) = self.anchored.get_mut(key) else { return };
-        for value in values {
-            if let Some(volumes) = by_value.get_mut(value) {
-                volumes.remove(&rank(volume));
-                if volumes.is_empty() {
-                    by_value.remove(value);
-                }
-            }
-        }
-        if by_value.is_empty() {
-            self.anchored.remove(key);
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.unanchored.is_empty() && self.anchored.is_empty()
-    }
-
-    /// The smallest volume, of those that demand a label the node has, that is large enough and accepted.
-    pub(super) fn smallest_anchored<'a, 'n>(
-        &'a self,
-        request: &Quantity,
-        label: &impl Fn(&str) -> Option<&'n str>,
-        accept: impl Fn(&PersistentVolume) -> bool,
-    ) -> Option<&'a Arc<PersistentVolume>> {
-        let from = (request.clone(), Box::default());
-        self.anchored
-            .iter()
-            .filter_map(|(key, by_value)| by_value.get(label(key)?))
-            .filter_map(|volumes| volumes.range(&from..).find(|(_, volume)| accept(volume)))
-            .min_by(|(a, _), (b, _)| a.cmp(b))
-            .map(|(_, volume)| volume)
-    }
 }
 
 impl StorageObjects {
@@ -422,6 +351,28 @@ impl StorageObjects {
         }
     }
 
+    /// Everything that is kept by difference, in an order that can be compared.
+    #[cfg(test)]
+    pub(super) fn indices(&self) -> String {
+        let free: BTreeMap<_, _> = self
+            .free
+            .iter()
+            .map(|(class, free)| {
+                let anchored: BTreeMap<_, BTreeMap<_, Vec<_>>> = free
+                    .anchored
+                    .iter()
+                    .map(|(key, by_value)| {
+                        (key, by_value.iter().map(|(value, volumes)| (value, volumes.keys().collect())).collect())
+                    })
+                    .collect();
+                (class, (free.unanchored.keys().collect::<Vec<_>>(), anchored))
+            })
+            .collect();
+        let referring: BTreeMap<_, BTreeMap<_, _>> =
+            self.referring.iter().map(|(namespace, claims)| (namespace, claims.iter().collect())).collect();
+        format!("{free:?} {referring:?}")
+    }
+
     /// Takes a volume out of the map and every index.
     fn take_volume(&mut self, name: &str) -> Option<VolumeEntry> {
         let entry = self.volumes.remove(name)?;
@@ -474,5 +425,115 @@ fn check_sync(key: &str, stored: &str, assumed: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("{} is out of sync (stored: {stored}, assume: {assumed})", super::quote(key)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{attachment, capacity, claim_of, objects, pod_of, volume, with};
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn version(object: Value, version: &str) -> Value {
+        with(object, &["metadata", "resourceVersion"], json!(version))
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn reference(name: &str) -> ClaimRef {
+        ClaimRef { namespace: "default".into(), name: name.into(), uid: "u".into() }
+    }
+
+    #[test]
+    fn an_assumed_binding_survives_a_resync_and_ends_with_another_version() {
+        let mut objects = objects(&[volume("pv", "c", "1Gi", json!({}))]);
+        let pv = Arc::clone(objects.volume("pv").unwrap());
+        objects.assume_volume(&pv, reference("claim")).unwrap();
+        objects.apply_volume(&read(volume("pv", "c", "1Gi", json!({})))).unwrap();
+        assert_eq!(objects.claim_ref("pv"), Some(&reference("claim")));
+        objects.apply_volume(&read(version(volume("pv", "c", "1Gi", json!({})), "2"))).unwrap();
+        assert_eq!(objects.claim_ref("pv"), None);
+    }
+
+    #[test]
+    fn an_assumed_node_survives_a_resync_and_ends_with_another_version() {
+        let mut objects = objects(&[claim_of("c", "wait", "1Gi")]);
+        let claim = Arc::clone(objects.claim("default", "c").unwrap());
+        objects.assume_claim(&claim, "n").unwrap();
+        objects.apply_claim(&read(claim_of("c", "wait", "1Gi"))).unwrap();
+        assert_eq!(objects.selected_node(&claim), Some("n"));
+        objects.apply_claim(&read(version(claim_of("c", "wait", "1Gi"), "2"))).unwrap();
+        assert_eq!(objects.selected_node(&claim), None);
+    }
+
+    #[test]
+    fn an_event_older_than_what_is_known_changes_nothing() {
+        let mut objects = objects(&[version(volume("pv", "new", "1Gi", json!({})), "10")]);
+        let stale = objects.apply_volume(&read(version(volume("pv", "old", "1Gi", json!({})), "9"))).unwrap();
+        assert!(stale.is_none());
+        assert_eq!(&*objects.volume("pv").unwrap().class, "new");
+        let recreated = with(version(volume("pv", "old", "1Gi", json!({})), "9"), &["metadata", "uid"], json!("x"));
+        assert!(objects.apply_volume(&read(recreated)).unwrap().is_some());
+        assert_eq!(&*objects.volume("pv").unwrap().class, "old");
+    }
+
+    #[test]
+    fn only_the_current_version_can_be_assumed() {
+        let mut objects = objects(&[volume("pv", "c", "1Gi", json!({})), claim_of("c", "wait", "1Gi")]);
+        let pv = Arc::clone(objects.volume("pv").unwrap());
+        let claim = Arc::clone(objects.claim("default", "c").unwrap());
+        objects.apply_volume(&read(version(volume("pv", "c", "1Gi", json!({})), "2"))).unwrap();
+        objects.remove_claim("default", "c");
+        assert_eq!(
+            objects.assume_volume(&pv, reference("c")),
+            Err("\"pv\" is out of sync (stored: 2, assume: 1)".to_owned())
+        );
+        assert_eq!(objects.assume_claim(&claim, "n"), Err("persistentvolumeclaims \"default/c\" not found".to_owned()));
+        objects.remove_volume("pv");
+        assert_eq!(objects.assume_volume(&pv, reference("c")), Err("persistentvolumes \"pv\" not found".to_owned()));
+    }
+
+    #[test]
+    fn claims_are_in_use_while_any_placed_pod_names_them() {
+        let mut objects = StorageObjects::default();
+        let (twice, once) = (pod_of("a", &["c", "c"]), pod_of("b", &["c"]));
+        objects.pod_placed(&twice);
+        objects.pod_placed(&once);
+        objects.pod_removed(&twice);
+        assert!(objects.is_claim_used("default", "c"));
+        assert!(!objects.is_claim_used("other", "c"));
+        objects.pod_removed(&once);
+        assert!(!objects.is_claim_used("default", "c"));
+        objects.pod_removed(&once);
+        assert!(objects.users.is_empty());
+    }
+
+    #[test]
+    fn capacities_and_attachments_move_with_their_class_and_node() {
+        let mut objects = objects(&[capacity("x", "a", "1Gi", json!({})), attachment("va", "n1", "d", "pv")]);
+        let change = objects.apply_capacity(&read(capacity("x", "b", "2Gi", json!({})))).unwrap();
+        assert_eq!(change.old.unwrap().limit, Some(1 << 30));
+        assert_eq!((objects.capacities("a").count(), objects.capacities("b").count()), (0, 1));
+        objects.apply_attachment(&read(attachment("va", "n2", "d", "pv"))).unwrap();
+        assert_eq!((objects.attachments("n1").count(), objects.attachments("n2").count()), (0, 1));
+        assert!(objects.remove_attachment("va").old.is_some());
+        assert!(objects.remove_capacity("kube-system", "x").old.is_some());
+        assert!(objects.capacities.is_empty() && objects.attachments.is_empty());
+    }
+
+    #[test]
+    fn malformed_objects_are_refused_by_name() {
+        let mut objects = StorageObjects::default();
+        let error = objects.apply_volume(&read(volume("pv", "c", "lots", json!({})))).unwrap_err().to_string();
+        assert!(error.starts_with("persistentvolume pv: spec.capacity.storage: quantity \"lots\""), "{error}");
+        let error = objects.apply_claim(&read(claim_of("c", "c", "1XB"))).unwrap_err().to_string();
+        assert!(error.starts_with("persistentvolumeclaim default/c: spec.resources.requests.storage: "), "{error}");
+        let nameless = with(volume("pv", "c", "1Gi", json!({})), &["metadata"], json!({}));
+        assert_eq!(
+            objects.apply_volume(&read(nameless)).unwrap_err(),
+            StorageError::NoName { kind: "persistentvolume" }
+        );
     }
 }

@@ -68,3 +68,76 @@ pub fn filter(state: &State, node: &impl NodeView) -> Result<(), Rejection> {
     });
     if fits { Ok(()) } else { Err(Rejection::unresolvable(REASON_CONFLICT)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, bound_claim, claim_of, objects, pod_of, volume, waiting_class, with};
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn decide(labels: Value, node: &Node) -> Option<Rejection> {
+        let volume = with(volume("pv", "", "1Gi", json!({})), &["metadata", "labels"], labels);
+        let objects = objects(&[volume, bound_claim("c", "pv")]);
+        match pre_filter(&objects, &pod_of("me", &["c"])) {
+            PreFilterOutcome::Skip => None,
+            PreFilterOutcome::Continue(state) => filter(&state, node).err(),
+            PreFilterOutcome::Reject(rejection) => Some(rejection),
+        }
+    }
+
+    #[test]
+    fn a_node_must_carry_the_zone_or_region_of_the_volume() {
+        let conflict = Some(Rejection::unresolvable(REASON_CONFLICT));
+        let node = |key: &str, value: &str| Node::new("n").with_label(key, value);
+        for (labels, node, expected) in [
+            (json!({ZONE: "a"}), node(ZONE, "a"), None),
+            (json!({ZONE: "a"}), node(ZONE, "b"), conflict.clone()),
+            (json!({ZONE: "a__b"}), node(ZONE, "b"), None),
+            (json!({ZONE: "a__"}), node(ZONE, "b"), None),
+            (json!({BETA_ZONE: "a"}), node(ZONE, "a"), None),
+            (json!({BETA_ZONE: "a"}), node(ZONE, "b"), conflict.clone()),
+            (json!({ZONE: "a"}), node(BETA_ZONE, "a"), conflict.clone()),
+            (json!({REGION: "r"}), node(ZONE, "a"), conflict.clone()),
+            (json!({ZONE: "a", REGION: "r"}), node(ZONE, "a").with_label(REGION, "r"), None),
+            (json!({ZONE: "a"}), node("other", "x"), None),
+            (json!({}), node(ZONE, "a"), None),
+        ] {
+            assert_eq!(decide(labels.clone(), &node), expected, "{labels} on {node:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let now = with(waiting_class("now", "p"), &["volumeBindingMode"], json!("Immediate"));
+        let unset = with(waiting_class("unset", "p"), &["volumeBindingMode"], Value::Null);
+        let objects = objects(&[
+            now,
+            unset,
+            bound_claim("lost", "gone"),
+            claim_of("classless", "", "1Gi"),
+            claim_of("unknown", "nowhere", "1Gi"),
+            claim_of("unset", "unset", "1Gi"),
+            claim_of("now", "now", "1Gi"),
+        ]);
+        for (claim, reason) in [
+            ("none", "persistentvolumeclaim \"none\" not found"),
+            ("", "PersistentVolumeClaim had no name"),
+            ("lost", "persistentvolume \"gone\" not found"),
+            ("classless", "PersistentVolumeClaim had no pv name and storageClass name"),
+            ("unknown", "storageclass.storage.k8s.io \"nowhere\" not found"),
+            ("unset", "VolumeBindingMode not set for StorageClass \"unset\""),
+            ("now", "PersistentVolume had no name"),
+        ] {
+            let PreFilterOutcome::Reject(rejection) = pre_filter(&objects, &pod_of("me", &[claim])) else {
+                panic!("{claim:?} must be refused")
+            };
+            assert_eq!(rejection, Rejection::unresolvable(reason), "{claim:?}");
+        }
+    }
+
+    #[test]
+    fn claims_that_wait_for_their_pod_are_passed_over() {
+        let objects = objects(&[waiting_class("wait", "p"), claim_of("c", "wait", "1Gi")]);
+        assert!(matches!(pre_filter(&objects, &pod_of("me", &["c"])), PreFilterOutcome::Skip));
+    }
+}

@@ -1,0 +1,178 @@
+//! Reserve: what a placement takes before it is bound, and how it is given back when the binding fails.
+//!
+//! The engine only assumes; what has to be written to the API is returned as values, to be carried out by a driver: first
+//! the writes for volumes and claims (PreBind), then the binding itself (DefaultBinder).
+
+use crate::dra::ObjectError;
+use crate::dra::plugin::{self, PodState, PreFilter, Status, Timing};
+use crate::dra::reserve as devices;
+pub use crate::dra::reserve::{ClaimWrite, Unreserve};
+use crate::plugins::{DetachedNode, DeviceNode};
+use crate::scheduler::Scheduler;
+use crate::state::{NodeId, PodId, StateError};
+use crate::storage::reservation::{self, VolumeReservation};
+use crate::storage::{PreFilterOutcome, binding};
+use k8s_openapi::api::resource::v1::ResourceClaim;
+
+/// Why a placement cannot be reserved; nothing is taken then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReserveError {
+    /// The pod or the node is not as it must be.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The volumes cannot be had on the node.
+    #[error("pod {pod}: volumes on node {node}: {problem}; the pod has to be decided again")]
+    Volumes {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+        /// Why.
+        problem: String,
+    },
+    /// The devices cannot be had on the node.
+    #[error("pod {pod}: devices on node {node}: {problem}; the pod has to be decided again")]
+    Devices {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+        /// Why.
+        problem: String,
+    },
+}
+
+/// A placement that is about to be bound.
+#[derive(Debug)]
+pub struct Reservation {
+    /// The pod.
+    pub pod: PodId,
+    /// The node.
+    pub node: NodeId,
+    /// What its volumes wait for; nothing for a pod without volumes.
+    pub volumes: Option<VolumeReservation>,
+    /// The devices it took; nothing for a pod without claims.
+    devices: Option<Box<PodState>>,
+}
+
+/// The write that binds a pod, DefaultBinder's effect. The UID is a precondition: a pod of the same name is another pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub name: String,
+    /// The pod's UID.
+    pub uid: String,
+    /// The node.
+    pub node: String,
+}
+
+impl Scheduler {
+    /// Takes what a placement needs: room on the node and the volumes. The caller binds, then confirms or gives back.
+    pub fn reserve(&mut self, pod: PodId, node: NodeId) -> Result<Reservation, ReserveError> {
+        let volumes = self.reserve_volumes(pod, node)?;
+        let mut reservation = Reservation { pod, node, volumes, devices: None };
+        let taken = self.reserve_devices(&mut reservation).and_then(|()| Ok(self.state.assume(pod, node)?));
+        if let Err(error) = taken {
+            self.give_back(&mut reservation);
+            return Err(error);
+        }
+        Ok(reservation)
+    }
+
+    /// Gives back what a placement took: the binding failed. What is to be undone in the API is returned.
+    pub fn unreserve(&mut self, mut reservation: Reservation) -> Result<Vec<Unreserve>, StateError> {
+        let undo = self.give_back(&mut reservation);
+        self.state.forget(reservation.pod)?;
+        Ok(undo)
+    }
+
+    fn give_back(&mut self, reservation: &mut Reservation) -> Vec<Unreserve> {
+        if let Some(volumes) = &reservation.volumes {
+            reservation::unreserve(&mut self.state.storage, volumes);
+        }
+        let object = self.state.pod(reservation.pod).and_then(|pod| pod.object.clone());
+        match (&mut reservation.devices, object) {
+            (Some(devices), Some(pod)) => devices::unreserve(&mut self.state.dra, devices, &pod),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The claims to write before the pod is bound. `now_s` is the time, in seconds since 1970.
+    pub fn claim_writes(&self, reservation: &Reservation, now_s: f64) -> Vec<ClaimWrite> {
+        let object = self.state.pod(reservation.pod).and_then(|pod| pod.object.as_deref());
+        match (&reservation.devices, object) {
+            (Some(devices), Some(pod)) => {
+                devices::pre_bind(devices, pod, self.state.node_name(reservation.node), now_s)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A claim was written: `written` is what the API server answered.
+    pub fn claim_written(&mut self, write: &ClaimWrite, written: ResourceClaim) -> Result<(), ObjectError> {
+        match &write.assumed {
+            Some(uid) => self.state.dra.confirm_claim(uid, written),
+            None => self.state.dra.upsert_claim(written),
+        }
+    }
+
+    fn reserve_devices(&mut self, reservation: &mut Reservation) -> Result<(), ReserveError> {
+        let state = &self.state;
+        let (Some(pod), Some(node)) = (state.pod(reservation.pod), state.node(reservation.node)) else { return Ok(()) };
+        let Some(object) = pod.object.clone() else { return Ok(()) };
+        let (name, node_name) = (state.pod_name(pod), state.node_name(reservation.node).to_owned());
+        let failed = |status: Status| ReserveError::Devices { pod: name, node: node_name.clone(), problem: status.reason };
+        let mut prepared = match plugin::pre_filter(&object, &state.dra, Timing::default()) {
+            PreFilter::Skip => return Ok(()),
+            PreFilter::Rejected(status) => return Err(failed(status)),
+            PreFilter::Proceed(prepared) => prepared,
+        };
+        if let Err(status) = plugin::filter(&mut prepared, &object, &state.dra, &DeviceNode { state, node }) {
+            return Err(failed(status));
+        }
+        devices::reserve(&mut self.state.dra, &mut prepared, &node_name).map_err(failed)?;
+        reservation.devices = Some(prepared);
+        Ok(())
+    }
+
+    /// The write that binds a reserved pod.
+    pub fn binding(&self, reservation: &Reservation) -> Option<Binding> {
+        let pod = self.state.pod(reservation.pod)?;
+        let namespace = self.state.strings.resolve(self.state.shape_of(pod).shape.namespace);
+        Some(Binding {
+            namespace: namespace.to_owned(),
+            name: pod.name.to_string(),
+            uid: pod.uid.to_string(),
+            node: self.state.node_name(reservation.node).to_owned(),
+        })
+    }
+
+    fn reserve_volumes(&mut self, pod: PodId, node: NodeId) -> Result<Option<VolumeReservation>, ReserveError> {
+        let state = &self.state;
+        let (Some(known), Some(at)) = (state.pod(pod), state.node(node)) else { return Ok(None) };
+        let Some(volumes) = state.shape_of(known).shape.volumes.as_deref() else { return Ok(None) };
+        let failed = |reasons: Vec<String>| ReserveError::Volumes {
+            pod: state.pod_name(known),
+            node: state.node_name(node).to_owned(),
+            problem: reasons.join(", "),
+        };
+        let texts = |rejection: crate::storage::Rejection| rejection.reasons.iter().map(ToString::to_string).collect();
+        let prepared = match binding::pre_filter(&state.storage, volumes) {
+            PreFilterOutcome::Skip => return Ok(None),
+            PreFilterOutcome::Continue(prepared) => prepared,
+            PreFilterOutcome::Reject(rejection) => return Err(failed(texts(rejection))),
+        };
+        let view = DetachedNode::new(state, at);
+        match reservation::reserve(&mut self.state.storage, &prepared, &view) {
+            Ok(reservation) => Ok(Some(reservation)),
+            Err(rejection) => {
+                let (state, reasons) = (&self.state, texts(rejection));
+                let pod = state.pod(pod).map_or_else(String::new, |pod| state.pod_name(pod));
+                let node = state.node_name(node).to_owned();
+                Err(ReserveError::Volumes { pod, node, problem: reasons.join(", ") })
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `plimsoll check-config`
+
+use crate::Verdict;
+use crate::input;
+use crate::output::{ACCENT, BAD, GOOD, HEADING, Output, count};
+use anyhow::Result;
+use plimsoll_core::config::{Configuration, Extender, ExtensionPoint, Profile, WeightedPlugin};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Check KubeSchedulerConfiguration files, and show what is in force
+///
+/// Exit status 1 if a file is invalid.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Files in YAML or JSON; `-` reads standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Reports every mistake of every file.
+pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
+    let mut verdict = Verdict::Good;
+    let mut unreadable = 0;
+    for (at, path) in args.files.iter().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        let (name, text) = match input::read_text(path) {
+            Ok(read) => read,
+            Err(error) => {
+                // The other files can still be checked.
+                out.error(&format!("{error:#}"));
+                unreadable += 1;
+                continue;
+            }
+        };
+        match Configuration::parse(&name, &text) {
+            Ok(configuration) => {
+                writeln!(out, "{HEADING}{name}{HEADING:#}: {GOOD}valid{GOOD:#}")?;
+                print_configuration(&configuration, out)?;
+            }
+            Err(errors) => {
+                verdict = Verdict::Bad;
+                let found = count(errors.errors.len(), "error");
+                writeln!(out, "{HEADING}{name}{HEADING:#}: {BAD}invalid{BAD:#}, {found}")?;
+                writeln!(out, "{errors}")?;
+            }
+        }
+    }
+    anyhow::ensure!(unreadable == 0, "{} could not be checked", count(unreadable, "file"));
+    Ok(verdict)
+}
+
+fn print_configuration(configuration: &Configuration, out: &mut Output) -> Result<()> {
+    writeln!(
+        out,
+        "  backoff {} s doubling to {} s",
+        configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+    )?;
+    for profile in &configuration.profiles {
+        print_profile(profile, out)?;
+    }
+    for extender in &configuration.extenders {
+        writeln!(out, "  extender {ACCENT}{}{ACCENT:#}: {}", extender.url_prefix, verbs(extender))?;
+    }
+    Ok(())
+}
+
+fn print_profile(profile: &Profile, out: &mut Output) -> Result<()> {
+    writeln!(out, "  profile {ACCENT}{}{ACCENT:#}", profile.scheduler_name)?;
+    for point in ExtensionPoint::ALL {
+        let plugins = match point {
+            ExtensionPoint::Score => with_weights(&profile.plugins.score),
+            ExtensionPoint::PlacementScore => with_weights(&profile.plugins.placement_score),
+            _ => profile.plugins.at(point).into_iter().map(|plugin| plugin.to_string()).collect(),
+        };
+        for (line, plugins) in wrapped(&plugins).into_iter().enumerate() {
+            let label = if line == 0 { point.as_str() } else { "" };
+            writeln!(out, "    {label:<18}{plugins}")?;
+        }
+    }
+    Ok(())
+}
+
+fn with_weights(plugins: &[WeightedPlugin]) -> Vec<String> {
+    plugins.iter().map(|WeightedPlugin { plugin, weight }| format!("{plugin} × {weight}")).collect()
+}
+
+/// The names in lines that fit beside the label on a terminal of 100 columns.
+fn wrapped(names: &[String]) -> Vec<String> {
+    const WIDTH: usize = 76;
+    let mut lines: Vec<String> = Vec::new();
+    for name in names {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 2 + name.chars().count() <= WIDTH => {
+                line.push_str(", ");
+                line.push_str(name);
+            }
+            last => {
+                if let Some(line) = last {
+                    line.push(',');
+                }
+                lines.push(name.clone());
+            }
+        }
+    }
+    lines
+}
+
+fn verbs(extender: &Extender) -> String {
+    let verbs = [&extender.filter_verb, &extender.prioritize_verb, &extender.preempt_verb, &extender.bind_verb];
+    verbs.into_iter().filter(|verb| !verb.is_empty()).map(String::as_str).collect::<Vec<_>>().join(", ")
+}
