@@ -31,8 +31,12 @@ pub enum Event {
     Schedule(PodKey, Clearing),
     /// We take room on a node of our choice.
     Assume(PodKey, &'static str),
-    /// The binding failed.
+    /// We give the room back.
     Forget(PodKey),
+    /// We take all that the pod needs on a node: room, volumes and devices. The binding then fails, sooner or later.
+    Reserve(PodKey, &'static str),
+    /// The bindings under way fail.
+    BindingsFail,
     /// The binding was carried out.
     Confirm(PodKey),
     /// A node is kept for the pod, or no longer.
@@ -71,6 +75,8 @@ pub fn any_event() -> impl Strategy<Value = Event> {
         10 => (any_pod_key(), clearing).prop_map(|(key, clearing)| Event::Schedule(key, clearing)),
         3 => (any_pod_key(), node()).prop_map(|(key, node)| Event::Assume(key, node)),
         3 => any_pod_key().prop_map(Event::Forget),
+        4 => (any_pod_key(), node()).prop_map(|(key, node)| Event::Reserve(key, node)),
+        2 => Just(Event::BindingsFail),
         3 => any_pod_key().prop_map(Event::Confirm),
         2 => (any_pod_key(), prop::option::of(node())).prop_map(|(key, node)| Event::Nominate(key, node)),
         8 => any_object().prop_map(Event::Object),
@@ -83,7 +89,7 @@ pub fn any_event() -> impl Strategy<Value = Event> {
 /// A cluster to begin with: most nodes, and a few of everything else.
 pub fn any_beginning() -> impl Strategy<Value = Vec<Event>> {
     let nodes = prop::collection::vec(any_node(), 2..=NODES.len());
-    let objects = prop::collection::vec(any_object(), 0..20);
+    let objects = prop::collection::vec(any_object(), 0..30);
     (nodes, objects).prop_map(|(nodes, objects)| {
         let nodes = NODES.into_iter().zip(nodes).map(|(name, recipe)| Event::Node(name, recipe));
         nodes.chain(objects.into_iter().map(Event::Object)).collect()

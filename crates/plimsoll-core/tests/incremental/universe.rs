@@ -16,6 +16,9 @@ pub const GENERATIONS: usize = 2;
 /// Names of claims, the same in every namespace.
 pub const CLAIMS: [&str; 3] = ["c0", "c1", "c2"];
 
+/// Names of claims for devices, the same in every namespace.
+pub const DEVICE_CLAIMS: [&str; 2] = ["g0", "g1"];
+
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const TOPOLOGIES: [&str; 4] = [ZONE, HOSTNAME, "disk", "rack"];
@@ -327,6 +330,7 @@ pub struct PodRecipe {
     image: Option<&'static str>,
     host_users: bool,
     volumes: Vec<usize>,
+    device_claim: Option<&'static str>,
     owner: Option<(&'static str, &'static str)>,
     packer: bool,
 }
@@ -355,6 +359,7 @@ pub fn any_pod() -> impl Strategy<Value = PodRecipe> {
         prop::option::of(one_of(&["web:1", "db", "other"])),
         prop::bool::weighted(0.05),
         prop_oneof![5 => Just(vec![]), 1 => prop::collection::vec(0..6_usize, 1..3)],
+        rarely(one_of(&DEVICE_CLAIMS)),
         prop::option::of((one_of(&["ReplicaSet", "StatefulSet", "ReplicationController"]), one_of(&["o0", "o1"]))),
         prop::bool::weighted(0.25),
     );
@@ -364,7 +369,7 @@ pub fn any_pod() -> impl Strategy<Value = PodRecipe> {
             requests,
             (ports, tolerations, node_selector, node_affinity),
             (terms, spread),
-            (image, host_users, volumes, owner, packer),
+            (image, host_users, volumes, device_claim, owner, packer),
         )| PodRecipe {
             labels,
             priority,
@@ -379,6 +384,7 @@ pub fn any_pod() -> impl Strategy<Value = PodRecipe> {
             image,
             host_users,
             volumes,
+            device_claim,
             owner,
             packer,
         },
@@ -426,6 +432,7 @@ impl PodRecipe {
             "affinity": affinity,
             "topologySpreadConstraints": self.spread.iter().map(SpreadRecipe::build).collect::<Vec<_>>(),
             "hostNetwork": self.host_users, "hostUsers": self.host_users.then_some(false),
+            "resourceClaims": self.device_claim.map(|name| json!([{"name": "devices", "resourceClaimName": name}])),
             "volumes": self.volumes.iter().enumerate().map(|(at, kind)| volume(at, *kind)).collect::<Vec<_>>(),
         });
         let owner = self.owner.map(|(kind, name)| {

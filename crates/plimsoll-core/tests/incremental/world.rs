@@ -5,6 +5,7 @@ use super::events::{Clearing, Event, Template};
 use super::objects::{Kind, Object};
 use super::universe::{NodeRecipe, PodKey, PodRecipe, Told, parse};
 use k8s_openapi::api::core::v1 as api;
+use plimsoll_core::reserve::Reservation;
 use plimsoll_core::scheduler::Decision;
 use plimsoll_core::state::Phase;
 use serde_json::json;
@@ -36,12 +37,20 @@ pub struct World {
     nodes: BTreeMap<&'static str, NodeRecipe>,
     pub pods: BTreeMap<String, KnownPod>,
     objects: BTreeMap<(Kind, String), Object>,
+    /// Bindings under way.
+    reserved: Vec<(PodKey, Reservation)>,
 }
 
 impl World {
     /// An empty cluster whose pods are made from these templates.
     pub fn new(templates: Vec<PodRecipe>) -> Self {
-        Self { templates, nodes: BTreeMap::new(), pods: BTreeMap::new(), objects: BTreeMap::new() }
+        Self {
+            templates,
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            reserved: Vec::new(),
+        }
     }
 
     /// Lets something happen, here and to the engine; the error is what the engine does wrong.
@@ -112,7 +121,9 @@ impl World {
                 engine.decide(id)?.ok();
                 engine.scheduler.state.delete_pod(&PodKey::PROBE.uid());
             }
-            Event::Compare => {}
+            Event::Reserve(key, node) => self.reserve(*key, node, engine)?,
+            // What is assumed of volumes and devices is not a matter of what is there, so nothing is compared with it.
+            Event::BindingsFail | Event::Compare => self.fail_bindings(engine),
         }
         Ok(())
     }
@@ -150,12 +161,37 @@ impl World {
         let state = &mut engine.scheduler.state;
         let (Some(pod), Some(id)) = (self.pods.get_mut(&key.uid()), state.pod_id(&key.uid())) else { return Ok(()) };
         let Some(node_id) = state.node_named(node) else { return Ok(()) };
-        let done = engine.scheduler.reserve(id, node_id).is_ok();
+        let done = state.assume(id, node_id).is_ok();
         same("assumed", done, pod.place == Place::Pending)?;
         if done {
             (pod.place, pod.nominated) = (Place::Assumed(node.into()), None);
         }
         Ok(())
+    }
+
+    fn reserve(&mut self, key: PodKey, node: &str, engine: &mut Engine) -> Result<(), String> {
+        let state = &engine.scheduler.state;
+        let (Some(pod), Some(id)) = (self.pods.get_mut(&key.uid()), state.pod_id(&key.uid())) else { return Ok(()) };
+        let Some(node_id) = state.node_named(node) else { return Ok(()) };
+        // Volumes and devices may be the reason that it cannot be.
+        if let Ok(reservation) = engine.scheduler.reserve(id, node_id) {
+            same("reserved", Place::Pending, pod.place.clone())?;
+            (pod.place, pod.nominated) = (Place::Assumed(node.into()), None);
+            self.reserved.push((key, reservation));
+        }
+        Ok(())
+    }
+
+    /// Every binding under way fails; meanwhile its pod may have gone, or be bound by somebody else.
+    fn fail_bindings(&mut self, engine: &mut Engine) {
+        for (key, reservation) in std::mem::take(&mut self.reserved) {
+            engine.scheduler.unreserve(reservation);
+            if let Some(pod) = self.pods.get_mut(&key.uid())
+                && let Place::Assumed(_) = pod.place
+            {
+                pod.place = Place::Pending;
+            }
+        }
     }
 
     fn nominate(&mut self, key: PodKey, node: Option<&str>, engine: &mut Engine) {
