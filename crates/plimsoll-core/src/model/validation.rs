@@ -187,22 +187,42 @@ mod tests {
         let name_rule = format!("name part {NAME_RULE}");
         let table: &[(&str, &str, Option<&[&str]>, &[&str])] = &[
             ("a", "In", Some(&["x"]), &[]),
-            ("a", "In", None, &["p.values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"]),
-            ("a", "NotIn", Some(&[]), &["p.values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"]),
+            (
+                "a",
+                "In",
+                None,
+                &["p.values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"],
+            ),
+            (
+                "a",
+                "NotIn",
+                Some(&[]),
+                &["p.values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"],
+            ),
             (
                 "a",
                 "Exists",
                 Some(&["x", "y"]),
                 &[r#"p.values: Invalid value: ["x","y"]: values set must be empty for exists and does not exist"#],
             ),
-            ("a", "Gt", Some(&["1", "z"]), &[
-                r#"p.values: Invalid value: ["1","z"]: for 'Gt', 'Lt' operators, exactly one value is required"#,
-                r#"p.values[1]: Invalid value: "z": for 'Gt', 'Lt' operators, the value must be an integer"#,
-            ]),
+            (
+                "a",
+                "Gt",
+                Some(&["1", "z"]),
+                &[
+                    r#"p.values: Invalid value: ["1","z"]: for 'Gt', 'Lt' operators, exactly one value is required"#,
+                    r#"p.values[1]: Invalid value: "z": for 'Gt', 'Lt' operators, the value must be an integer"#,
+                ],
+            ),
             ("a b", "Exists", None, &[&format!(r#"p.key: Invalid value: "a b": {name_rule}"#)]),
             ("/a", "Exists", None, &[r#"p.key: Invalid value: "/a": prefix part must be non-empty"#]),
             ("", "Exists", None, &[&format!(r#"p.key: Invalid value: "": name part must be non-empty; {name_rule}"#)]),
-            ("a", "In", Some(&[&long]), &[&format!(r#"p.values[0][a]: Invalid value: "{long}": must be no more than 63 bytes"#)]),
+            (
+                "a",
+                "In",
+                Some(&[&long]),
+                &[&format!(r#"p.values[0][a]: Invalid value: "{long}": must be no more than 63 bytes"#)],
+            ),
             ("a", "In", Some(&["<"]), &[&format!(r#"p.values[0][a]: Invalid value: "<": {VALUE_RULE}"#)]),
         ];
         for (key, operator, values, expected) in table {

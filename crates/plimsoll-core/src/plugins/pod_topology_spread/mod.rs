@@ -116,8 +116,11 @@ fn in_force<'a>(
         topology: counted.topology,
         counter: counted.counter,
     });
-    let defaults =
-        defaults.iter().map(|(constraint, topology)| InForce { constraint, topology: *topology, counter: default_counter });
+    let defaults = defaults.iter().map(|(constraint, topology)| InForce {
+        constraint,
+        topology: *topology,
+        counter: default_counter,
+    });
     Ok(own.chain(defaults).filter(|in_force| in_force.constraint.hard == hard).collect())
 }
 
