@@ -294,6 +294,26 @@ fn place_reads_what_kubectl_prints_from_several_files_and_standard_input() {
 }
 
 #[test]
+fn an_object_that_comes_twice_counts_as_it_is_written_last() {
+    let smaller = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: giant, uid: other}
+spec: {containers: [{name: c, resources: {requests: {cpu: 100m}}}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-3}
+status: {allocatable: {cpu: '8', memory: 32Gi, pods: '110'}}
+";
+    let args = ["place", "--cluster", SHOP, "--cluster", "-", "--output", "json"];
+    let printed = plimsoll_reading(&args, smaller.as_bytes()).expect(0).json();
+    let pods: Vec<_> = printed["pods"].as_array().unwrap().iter().filter(|pod| pod["pod"] == "default/giant").collect();
+    assert_eq!(pods.len(), 1, "{printed}");
+    assert_eq!((&pods[0]["outcome"], &pods[0]["node"]), (&json!("placed"), &json!("node-3")), "{printed}");
+}
+
+#[test]
 fn place_leaves_pods_of_other_schedulers_and_those_being_deleted_alone() {
     let cluster = "\
 apiVersion: v1
