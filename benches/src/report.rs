@@ -92,7 +92,11 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { decisions_per_s, p50_ms, p99_ms, .. } = self.figures;
-        write!(f, "{:>24} {:>6} {:>14} {decisions_per_s:>9.0}/s p50 {p50_ms:.4} ms p99 {p99_ms:.4} ms", self.shape, self.nodes, self.scheduler)
+        write!(
+            f,
+            "{:>24} {:>6} {:>14} {decisions_per_s:>9.0}/s p50 {p50_ms:.4} ms p99 {p99_ms:.4} ms",
+            self.shape, self.nodes, self.scheduler
+        )
     }
 }
 
@@ -125,8 +129,14 @@ fn page(rows: &[Row]) -> Result<String> {
             writeln!(
                 page,
                 "| {} | {} | {:.2} ms | {:.2} ms | {:.4} ms | {:.4} ms | {:.0} x | {:.0} x |",
-                key.0, key.1, sampled.p50_ms, all.p50_ms, ours.p50_ms, ours.p99_ms,
-                sampled.p50_ms / ours.p50_ms, all.p50_ms / ours.p50_ms
+                key.0,
+                key.1,
+                sampled.p50_ms,
+                all.p50_ms,
+                ours.p50_ms,
+                ours.p99_ms,
+                sampled.p50_ms / ours.p50_ms,
+                all.p50_ms / ours.p50_ms
             )?;
         }
     }
@@ -138,8 +148,13 @@ fn page(rows: &[Row]) -> Result<String> {
         writeln!(
             page,
             "| {} | {} | {} | {:.0} | {low:.4} - {high:.4} ms | {:.1} KiB | {:.2} KiB | {:.2} KiB |",
-            row.nodes, row.shape, row.scheduler, f.decisions_per_s,
-            f.bytes_per_decision / 1024.0, f.bytes_per_node / 1024.0, f.bytes_per_pod / 1024.0
+            row.nodes,
+            row.shape,
+            row.scheduler,
+            f.decisions_per_s,
+            f.bytes_per_decision / 1024.0,
+            f.bytes_per_node / 1024.0,
+            f.bytes_per_pod / 1024.0
         )?;
     }
     page.push_str("\n## Growth of our decision with the cluster\n\n| pods | from | to | nodes grow | time grows |\n|---|---|---|---|---|\n");

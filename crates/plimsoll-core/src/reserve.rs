@@ -123,7 +123,8 @@ impl Scheduler {
         let (Some(pod), Some(node)) = (state.pod(reservation.pod), state.node(reservation.node)) else { return Ok(()) };
         let Some(object) = pod.object.clone() else { return Ok(()) };
         let (name, node_name) = (state.pod_name(pod), state.node_name(reservation.node).to_owned());
-        let failed = |status: Status| ReserveError::Devices { pod: name, node: node_name.clone(), problem: status.reason };
+        let failed =
+            |status: Status| ReserveError::Devices { pod: name, node: node_name.clone(), problem: status.reason };
         let mut prepared = match plugin::pre_filter(&object, &state.dra, Timing::default()) {
             PreFilter::Skip => return Ok(()),
             PreFilter::Rejected(status) => return Err(failed(status)),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
-use plimsoll_core::dra::plugin::{self, Code, PreFilter, Status, Timing};
+use plimsoll_core::dra::plugin::{self, PreFilter, Status, Timing};
 use plimsoll_core::dra::{DraObjects, PlainNode, is_extended_resource};
 use plimsoll_core::quantity::Quantity;
 use serde::Deserialize;
@@ -57,12 +57,7 @@ struct Rejection {
 }
 
 fn rejection(status: &Status) -> Rejection {
-    let code = match status.code {
-        Code::Error => "Error",
-        Code::Unschedulable => "Unschedulable",
-        Code::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
-    };
-    Rejection { plugin: plugin::NAME.to_owned(), code: code.to_owned(), reasons: vec![status.reason.clone()] }
+    Rejection { plugin: plugin::NAME.to_owned(), code: status.code.to_string(), reasons: vec![status.reason.clone()] }
 }
 
 fn compare(case: &Case) -> Vec<String> {

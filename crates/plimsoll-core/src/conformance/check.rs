@@ -195,7 +195,8 @@ fn compare(expected: &Answer, ours: &Answer) -> Vec<Difference> {
     for node in keys(&expected.totals, &ours.totals) {
         differ(format!("total {node}"), number(expected.totals.get(node)), number(ours.totals.get(node)));
     }
-    let victims = |v: Option<&Victims>| v.map_or_else(|| "nothing".to_owned(), |v| format!("{} {:?}", v.nominated, v.victims));
+    let victims =
+        |v: Option<&Victims>| v.map_or_else(|| "nothing".to_owned(), |v| format!("{} {:?}", v.nominated, v.victims));
     differ("preemption".into(), victims(expected.preemption.as_ref()), victims(ours.preemption.as_ref()));
     differences
 }

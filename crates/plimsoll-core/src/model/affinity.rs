@@ -95,26 +95,42 @@ impl PodAffinity {
         let mut errors = Vec::new();
         let mut keep = |field: &str, error: String| errors.push(format!("{field}: {error}"));
         let affinity = Self {
-            required: terms(with.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref()), namespace, strings)
-                .unwrap_or_else(|error| {
-                    keep("requiredAffinityTerms", error);
-                    Box::default()
-                }),
-            required_anti: terms(without.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref()), namespace, strings)
-                .unwrap_or_else(|error| {
-                    keep("requiredAntiAffinityTerms", error);
-                    Box::default()
-                }),
-            preferred: weighted(with.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref()), namespace, strings)
-                .unwrap_or_else(|error| {
-                    keep("preferredAffinityTerms", error);
-                    Box::default()
-                }),
-            preferred_anti: weighted(without.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref()), namespace, strings)
-                .unwrap_or_else(|error| {
-                    keep("preferredAntiAffinityTerms", error);
-                    Box::default()
-                }),
+            required: terms(
+                with.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref()),
+                namespace,
+                strings,
+            )
+            .unwrap_or_else(|error| {
+                keep("requiredAffinityTerms", error);
+                Box::default()
+            }),
+            required_anti: terms(
+                without.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref()),
+                namespace,
+                strings,
+            )
+            .unwrap_or_else(|error| {
+                keep("requiredAntiAffinityTerms", error);
+                Box::default()
+            }),
+            preferred: weighted(
+                with.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref()),
+                namespace,
+                strings,
+            )
+            .unwrap_or_else(|error| {
+                keep("preferredAffinityTerms", error);
+                Box::default()
+            }),
+            preferred_anti: weighted(
+                without.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref()),
+                namespace,
+                strings,
+            )
+            .unwrap_or_else(|error| {
+                keep("preferredAntiAffinityTerms", error);
+                Box::default()
+            }),
             error: None,
         };
         let error = match errors.len() {
@@ -127,7 +143,10 @@ impl PodAffinity {
 
     /// True for a pod that does not care about company.
     pub fn is_empty(&self) -> bool {
-        self.required.is_empty() && self.required_anti.is_empty() && self.preferred.is_empty() && self.preferred_anti.is_empty()
+        self.required.is_empty()
+            && self.required_anti.is_empty()
+            && self.preferred.is_empty()
+            && self.preferred_anti.is_empty()
     }
 }
 

@@ -24,10 +24,7 @@ pub struct Interner {
 
 impl Default for Interner {
     fn default() -> Self {
-        let mut interner = Self {
-            symbols: FxHashMap::default(),
-            strings: Vec::new(),
-        };
+        let mut interner = Self { symbols: FxHashMap::default(), strings: Vec::new() };
         interner.intern("");
         interner
     }

@@ -12,11 +12,8 @@ pub struct LabelSet(Box<[(Sym, Sym)]>);
 impl LabelSet {
     /// Interns the labels of an object.
     pub fn compile(labels: Option<&BTreeMap<String, String>>, strings: &mut Interner) -> Self {
-        let mut pairs: Vec<_> = labels
-            .into_iter()
-            .flatten()
-            .map(|(key, value)| (strings.intern(key), strings.intern(value)))
-            .collect();
+        let mut pairs: Vec<_> =
+            labels.into_iter().flatten().map(|(key, value)| (strings.intern(key), strings.intern(value))).collect();
         pairs.sort_unstable();
         Self(pairs.into())
     }
@@ -211,9 +208,9 @@ impl Selector {
     pub fn matches(&self, labels: &LabelSet, strings: &Interner) -> bool {
         match self {
             Self::Nothing => false,
-            Self::All(requirements) => requirements
-                .iter()
-                .all(|requirement| requirement.accepts(labels.get(requirement.key), strings)),
+            Self::All(requirements) => {
+                requirements.iter().all(|requirement| requirement.accepts(labels.get(requirement.key), strings))
+            }
         }
     }
 }
@@ -250,7 +247,11 @@ mod tests {
         for (key, operator, values, expected) in table {
             let values: Vec<_> = values.iter().map(|v| (*v).to_owned()).collect();
             let requirement = Requirement::compile(key, operator, &values, &mut strings).unwrap();
-            assert_eq!(requirement.accepts(node.get(requirement.key), &strings), *expected, "{key} {operator} {values:?}");
+            assert_eq!(
+                requirement.accepts(node.get(requirement.key), &strings),
+                *expected,
+                "{key} {operator} {values:?}"
+            );
         }
     }
 

@@ -1,10 +1,10 @@
 //! Nodes, compiled.
 
+use super::ModelError;
 use super::intern::{Interner, Sym};
 use super::labels::LabelSet;
 use super::resources::{Requests, ResourceNames, compile_list};
 use super::taints::Taint;
-use super::ModelError;
 use k8s_openapi::api::core::v1 as api;
 
 /// What a node says about itself; pods on it are kept beside this.
@@ -30,7 +30,11 @@ pub struct NodeSpec {
 
 impl NodeSpec {
     /// Compiles a node.
-    pub fn compile(node: &api::Node, strings: &mut Interner, resources: &mut ResourceNames) -> Result<Self, ModelError> {
+    pub fn compile(
+        node: &api::Node,
+        strings: &mut Interner,
+        resources: &mut ResourceNames,
+    ) -> Result<Self, ModelError> {
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let (spec, status) = (node.spec.as_ref(), node.status.as_ref());
         let (allocatable, max_pods) =
@@ -57,7 +61,12 @@ impl NodeSpec {
         Ok(Self {
             name: strings.intern(name),
             labels: LabelSet::compile(node.metadata.labels.as_ref(), strings),
-            taints: spec.and_then(|s| s.taints.as_ref()).into_iter().flatten().map(|t| Taint::compile(t, strings)).collect(),
+            taints: spec
+                .and_then(|s| s.taints.as_ref())
+                .into_iter()
+                .flatten()
+                .map(|t| Taint::compile(t, strings))
+                .collect(),
             unschedulable: spec.and_then(|s| s.unschedulable).unwrap_or_default(),
             allocatable,
             max_pods,

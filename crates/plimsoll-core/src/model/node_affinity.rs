@@ -32,7 +32,9 @@ impl NodeSelectorTerm {
             let equal = match field.operator.as_str() {
                 "In" => true,
                 "NotIn" => false,
-                other => return Err(format!("operator: Unsupported value: {other:?}: supported values: \"In\", \"NotIn\"")),
+                other => {
+                    return Err(format!("operator: Unsupported value: {other:?}: supported values: \"In\", \"NotIn\""));
+                }
             };
             let [value] = field.values.as_deref().unwrap_or_default() else {
                 return Err("values: Invalid value: must have one element".into());

@@ -230,11 +230,8 @@ fn local(
 
 /// The host ports of containers that run as long as the pod does.
 fn host_ports(spec: &api::PodSpec, strings: &mut Interner) -> Box<[HostPort]> {
-    let sidecars = spec
-        .init_containers
-        .iter()
-        .flatten()
-        .filter(|container| container.restart_policy.as_deref() == Some("Always"));
+    let sidecars =
+        spec.init_containers.iter().flatten().filter(|container| container.restart_policy.as_deref() == Some("Always"));
     sidecars
         .chain(&spec.containers)
         .flat_map(|container| container.ports.iter().flatten())

@@ -219,7 +219,8 @@ impl<'a> Parsed<'a> {
         let pod_level_effective = match status.and_then(|s| s.resources.as_ref()) {
             Some(actual) if !pod_level.is_empty() => {
                 let actuated = parse_list(actual.requests.as_ref(), "status.resources.requests")?;
-                let allocated = parse_list(status.and_then(|s| s.allocated_resources.as_ref()), "status.allocatedResources")?;
+                let allocated =
+                    parse_list(status.and_then(|s| s.allocated_resources.as_ref()), "status.allocatedResources")?;
                 Some(effective(&pod_level, &actuated, &allocated, infeasible))
             }
             _ => None,
@@ -295,10 +296,8 @@ fn parse_container<'a>(
     statuses: &BTreeMap<&str, &'a ContainerStatus>,
     infeasible: bool,
 ) -> Result<ParsedContainer<'a>, FieldError> {
-    let requests = parse_list(
-        requests_of(container.resources.as_ref()),
-        &format!("spec.{field}[{index}].resources.requests"),
-    )?;
+    let requests =
+        parse_list(requests_of(container.resources.as_ref()), &format!("spec.{field}[{index}].resources.requests"))?;
     let sidecar = field == "initContainers" && container.restart_policy.as_deref() == Some("Always");
     let resized = (field == "containers" || sidecar)
         .then(|| statuses.get(container.name.as_str()))

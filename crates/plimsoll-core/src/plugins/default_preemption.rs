@@ -104,9 +104,8 @@ fn check_eligible(cycle: &Cycle<'_>, refused: &[(NodeId, Refusal)]) -> Result<()
     let Some(nominated) = cycle.pod.nominated.and_then(|name| cycle.state.node_id(name)) else {
         return Ok(());
     };
-    let hopeless = refused
-        .iter()
-        .any(|(node, refusal)| *node == nominated && refusal.code == Code::UnschedulableAndUnresolvable);
+    let hopeless =
+        refused.iter().any(|(node, refusal)| *node == nominated && refusal.code == Code::UnschedulableAndUnresolvable);
     let pods = cycle.state.node(nominated).map(|node| node.pods.as_slice()).unwrap_or_default();
     let leaving = pods.iter().filter_map(|id| cycle.state.pod(*id)).any(|pod| {
         pod.terminating && pod.preempted && cycle.state.shape_of(pod).shape.priority < cycle.shape().priority

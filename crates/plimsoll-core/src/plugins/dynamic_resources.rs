@@ -1,8 +1,8 @@
 //! DynamicResources: a pod goes where the devices its claims ask for are, or are free.
 
 use crate::config::PluginName;
-use crate::dra::plugin::{self, PodState, Status as DraStatus, Timing};
 use crate::dra::NodeView;
+use crate::dra::plugin::{self, PodState, Status as DraStatus, Timing};
 use crate::framework::{Cycle, Plugin, PreFilter, Refusal, Status};
 use crate::state::{ClusterState, Node, NodeId};
 use std::cell::RefCell;

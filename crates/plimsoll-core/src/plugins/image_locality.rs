@@ -44,7 +44,11 @@ impl Plugin for ImageLocality {
             let Some(node) = cycle.state.node(*node) else { continue };
             let raw = Self::raw(cycle, node);
             let bounded = if raw < MIN_THRESHOLD { MIN_THRESHOLD } else { raw.min(max) };
-            *score = if max == MIN_THRESHOLD { 0 } else { MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) / (max - MIN_THRESHOLD) };
+            *score = if max == MIN_THRESHOLD {
+                0
+            } else {
+                MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) / (max - MIN_THRESHOLD)
+            };
         }
     }
 }

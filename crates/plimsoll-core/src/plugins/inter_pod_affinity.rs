@@ -104,9 +104,8 @@ impl Plugin for InterPodAffinity {
                 self.anti_affinity.add_counts(state, topology, state.classes.counts(counter), 1);
             }
         }
-        let nothing_to_check = own.required.is_empty()
-            && own.required_anti.is_empty()
-            && !self.existing_anti_affinity.is_touched();
+        let nothing_to_check =
+            own.required.is_empty() && own.required_anti.is_empty() && !self.existing_anti_affinity.is_touched();
         if nothing_to_check { PreFilter::Skip } else { PreFilter::Continue }
     }
 
@@ -196,11 +195,8 @@ impl Plugin for InterPodAffinity {
         let min = scores.iter().copied().min().unwrap_or(0);
         let range = scores.iter().copied().max().unwrap_or(0) - min;
         for score in scores {
-            *score = if range > 0 {
-                (MAX_NODE_SCORE as f64 * ((*score - min) as f64 / range as f64)) as i64
-            } else {
-                0
-            };
+            *score =
+                if range > 0 { (MAX_NODE_SCORE as f64 * ((*score - min) as f64 / range as f64)) as i64 } else { 0 };
         }
     }
 }

@@ -24,9 +24,9 @@ mod volume_restrictions;
 mod volume_zone;
 mod volumes;
 
-pub use dynamic_resources::DeviceNode;
 pub use default_preemption::{Preemption, PreemptionError, preempt};
-pub use priority_sort::more_urgent;
+pub use dynamic_resources::DeviceNode;
+pub use priority_sort::{Urgency, urgency};
 pub use registry::build;
 pub use scheduling_gates::gate_message;
 pub use volumes::DetachedNode;

@@ -61,9 +61,7 @@ impl Plugin for NodeAffinity {
 
     fn filter(&self, cycle: &Cycle<'_>, node: &Node) -> Option<Refusal> {
         let strings = &cycle.state.strings;
-        let refuse = |detail| {
-            Some(Refusal::new(PluginName::NodeAffinity, Code::UnschedulableAndUnresolvable, detail))
-        };
+        let refuse = |detail| Some(Refusal::new(PluginName::NodeAffinity, Code::UnschedulableAndUnresolvable, detail));
         if let Some(added) = &self.added
             && !added.accepts(node.spec.name, &node.spec.labels, strings)
         {

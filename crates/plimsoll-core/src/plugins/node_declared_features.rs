@@ -7,8 +7,7 @@ use crate::state::Node;
 #[derive(Debug, Default)]
 pub struct NodeDeclaredFeatures;
 
-const REFUSAL: Refusal =
-    Refusal::new(PluginName::NodeDeclaredFeatures, Code::UnschedulableAndUnresolvable, 0);
+const REFUSAL: Refusal = Refusal::new(PluginName::NodeDeclaredFeatures, Code::UnschedulableAndUnresolvable, 0);
 
 impl Plugin for NodeDeclaredFeatures {
     fn name(&self) -> PluginName {

@@ -27,7 +27,11 @@ impl Plugin for NodeResourcesBalancedAllocation {
 
     fn pre_score(&mut self, cycle: &Cycle<'_>, _: &[NodeId]) -> PreScore {
         let taken = &cycle.local().resources.taken;
-        if self.resources.iter().all(|resource| taken.get(resource.id) == 0) { PreScore::Skip } else { PreScore::Continue }
+        if self.resources.iter().all(|resource| taken.get(resource.id) == 0) {
+            PreScore::Skip
+        } else {
+            PreScore::Continue
+        }
     }
 
     fn score(&self, cycle: &Cycle<'_>, nodes: &[NodeId], scores: &mut [i64]) {

@@ -8,8 +8,7 @@ use crate::state::Node;
 #[derive(Debug, Default)]
 pub struct NodeUnschedulable;
 
-const REFUSAL: Refusal =
-    Refusal::new(PluginName::NodeUnschedulable, Code::UnschedulableAndUnresolvable, 0);
+const REFUSAL: Refusal = Refusal::new(PluginName::NodeUnschedulable, Code::UnschedulableAndUnresolvable, 0);
 
 impl Plugin for NodeUnschedulable {
     fn name(&self) -> PluginName {
@@ -24,8 +23,7 @@ impl Plugin for NodeUnschedulable {
         if !node.spec.unschedulable {
             return None;
         }
-        let taint =
-            Taint { key: cycle.state.well_known.unschedulable, value: Sym::EMPTY, effect: Effect::NoSchedule };
+        let taint = Taint { key: cycle.state.well_known.unschedulable, value: Sym::EMPTY, effect: Effect::NoSchedule };
         let tolerated = cycle.local().tolerations.iter().any(|toleration| toleration.tolerates(&taint));
         (!tolerated).then_some(REFUSAL)
     }

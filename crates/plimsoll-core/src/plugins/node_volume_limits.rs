@@ -24,7 +24,9 @@ impl Plugin for NodeVolumeLimits {
     }
 
     fn pre_filter(&mut self, cycle: &Cycle<'_>) -> PreFilter {
-        pre_filter(cycle, PluginName::NodeVolumeLimits, &mut self.prepared, |pod| limits::pre_filter(&cycle.state.storage, pod))
+        pre_filter(cycle, PluginName::NodeVolumeLimits, &mut self.prepared, |pod| {
+            limits::pre_filter(&cycle.state.storage, pod)
+        })
     }
 
     fn filter(&self, cycle: &Cycle<'_>, node: &Node) -> Option<Refusal> {

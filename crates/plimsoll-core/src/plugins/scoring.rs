@@ -15,10 +15,7 @@ pub struct Weighted {
 
 /// The resources of a strategy that any object can have; names the scheduler does not account for never score.
 pub fn weighted(resources: &[ResourceSpec], names: &mut ResourceNames) -> Vec<Weighted> {
-    resources
-        .iter()
-        .filter_map(|spec| Some(Weighted { id: names.intern(&spec.name)?, weight: spec.weight }))
-        .collect()
+    resources.iter().filter_map(|spec| Some(Weighted { id: names.intern(&spec.name)?, weight: spec.weight })).collect()
 }
 
 /// What a node offers, what is taken, and what would be taken with the pod.

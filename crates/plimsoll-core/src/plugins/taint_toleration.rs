@@ -8,8 +8,7 @@ use crate::state::{Node, NodeId};
 #[derive(Debug, Default)]
 pub struct TaintToleration;
 
-const REFUSAL: Refusal =
-    Refusal::new(PluginName::TaintToleration, Code::UnschedulableAndUnresolvable, 0);
+const REFUSAL: Refusal = Refusal::new(PluginName::TaintToleration, Code::UnschedulableAndUnresolvable, 0);
 
 /// Whether no taint of the node keeps the pod away.
 pub fn tolerates_node(pod: &LocalShape, node: &Node) -> bool {

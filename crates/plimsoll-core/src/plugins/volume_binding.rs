@@ -24,7 +24,9 @@ impl Plugin for VolumeBinding {
     }
 
     fn pre_filter(&mut self, cycle: &Cycle<'_>) -> PreFilter {
-        pre_filter(cycle, PluginName::VolumeBinding, &mut self.prepared, |pod| binding::pre_filter(&cycle.state.storage, pod))
+        pre_filter(cycle, PluginName::VolumeBinding, &mut self.prepared, |pod| {
+            binding::pre_filter(&cycle.state.storage, pod)
+        })
     }
 
     fn filter(&self, cycle: &Cycle<'_>, node: &Node) -> Option<Refusal> {

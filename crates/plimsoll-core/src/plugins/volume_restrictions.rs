@@ -37,7 +37,9 @@ impl Plugin for VolumeRestrictions {
     }
 
     fn pre_filter(&mut self, cycle: &Cycle<'_>) -> PreFilter {
-        pre_filter(cycle, PluginName::VolumeRestrictions, &mut self.prepared, |pod| restrictions::pre_filter(&cycle.state.storage, pod))
+        pre_filter(cycle, PluginName::VolumeRestrictions, &mut self.prepared, |pod| {
+            restrictions::pre_filter(&cycle.state.storage, pod)
+        })
     }
 
     fn filter(&self, cycle: &Cycle<'_>, node: &Node) -> Option<Refusal> {

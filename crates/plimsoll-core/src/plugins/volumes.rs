@@ -63,7 +63,6 @@ pub fn reasons(answer: Result<(), Rejection>) -> Vec<String> {
     answer.err().map_or_else(Vec::new, |rejection| rejection.reasons.iter().map(ToString::to_string).collect())
 }
 
-
 /// A copy of what the volume rules ask of a node, for the time the storage itself is changed.
 pub struct DetachedNode {
     name: String,

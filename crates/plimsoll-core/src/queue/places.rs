@@ -3,7 +3,6 @@
 //! A pod is taken out of its place before anything about it changes and put back afterwards, so that the
 //! orders below always agree with what is known about it.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use rustc_hash::FxHashMap;
 use super::hints::Interest;
 use super::pod::{QueuedPod, Rejectors, Settings, whole_seconds};
 use crate::config::PluginName;
+use crate::plugins::{Urgency, urgency};
 
 /// Where a pod is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,8 +34,6 @@ pub(super) struct Entry<N> {
     pub place: Place,
 }
 
-/// The order of the active pods: highest priority first, then oldest.
-type ActiveOrder = (Reverse<i32>, Duration, u64);
 /// The order by some time, then by arrival.
 type TimeOrder = (Duration, u64);
 /// The place of the extender in the index by rejector, after all plugins.
@@ -45,9 +43,9 @@ const EXTENDER: u8 = PluginName::ALL.len() as u8;
 pub(super) struct Places<K, N> {
     settings: Settings,
     pods: FxHashMap<K, Entry<N>>,
-    active: BTreeMap<ActiveOrder, K>,
+    active: BTreeMap<Urgency, K>,
     /// Pods that were rejected, by the end of their backoff.
-    backoff: BTreeMap<(Duration, ActiveOrder), K>,
+    backoff: BTreeMap<(Duration, Urgency), K>,
     /// Pods whose attempt failed by an error. They are never popped early, to spare whatever fails.
     error_backoff: BTreeMap<TimeOrder, K>,
     /// Pods that are not gated, by when they came back.
@@ -202,8 +200,8 @@ impl<K: Copy + Ord + Hash, N> Places<K, N> {
     }
 }
 
-fn active_order<N>(pod: &QueuedPod<N>) -> ActiveOrder {
-    (Reverse(pod.fields.priority), pod.timestamp, pod.arrival)
+fn active_order<N>(pod: &QueuedPod<N>) -> Urgency {
+    urgency(pod.fields.priority, pod.timestamp, pod.arrival)
 }
 
 fn indices(rejectors: &Rejectors) -> impl Iterator<Item = u8> + use<> {

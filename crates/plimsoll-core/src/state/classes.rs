@@ -134,9 +134,9 @@ impl CounterKey {
     ) -> bool {
         match self {
             Self::Spread { namespace: wanted, selector } => *wanted == namespace && selector.matches(labels, strings),
-            Self::Affinity(terms) => terms
-                .iter()
-                .all(|term| term.matches_existing(namespace, namespaces.get(&namespace), labels, strings)),
+            Self::Affinity(terms) => {
+                terms.iter().all(|term| term.matches_existing(namespace, namespaces.get(&namespace), labels, strings))
+            }
         }
     }
 }

@@ -7,11 +7,9 @@ use super::node::{Node, NodeId};
 use super::pod::{Phase, Pod, PodId};
 use super::shapes::{ShapeEntry, ShapeId, Shapes, spread_key};
 use super::topology::{Topologies, TopologyId};
-use crate::model::taints::UNSCHEDULABLE_TAINT;
-use crate::model::{
-    ControllerKind, Interner, LabelSet, ModelError, NodeSpec, PodShape, ResourceNames, Selector, Sym,
-};
 use crate::dra::{DraObjects, ObjectError};
+use crate::model::taints::UNSCHEDULABLE_TAINT;
+use crate::model::{ControllerKind, Interner, LabelSet, ModelError, NodeSpec, PodShape, ResourceNames, Selector, Sym};
 use k8s_openapi::api::{apps::v1 as apps, core::v1 as api, policy::v1 as policy, resource::v1 as resource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::FxHashMap;

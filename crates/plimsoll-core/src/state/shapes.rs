@@ -117,8 +117,7 @@ impl Shapes {
         };
         let handles = handles(&shape, classes, namespaces, strings, topology);
         let shape = Arc::new(shape);
-        let entry =
-            ShapeEntry { shape: Arc::clone(&shape), local_id, class, handles, default_spread: None, refs: 1 };
+        let entry = ShapeEntry { shape: Arc::clone(&shape), local_id, class, handles, default_spread: None, refs: 1 };
         let id = match self.free.pop() {
             Some(at) => {
                 self.entries[at as usize] = Some(entry);

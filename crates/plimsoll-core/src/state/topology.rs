@@ -102,17 +102,19 @@ pub struct Topologies {
 
 impl Topologies {
     /// The topology of a label key, built from the nodes if it is asked for the first time.
-    pub fn ensure<'a>(
-        &mut self,
-        key: Sym,
-        nodes: impl IntoIterator<Item = (NodeId, &'a LabelSet)>,
-    ) -> TopologyId {
+    pub fn ensure<'a>(&mut self, key: Sym, nodes: impl IntoIterator<Item = (NodeId, &'a LabelSet)>) -> TopologyId {
         if let Some(&id) = self.by_key.get(&key) {
             return id;
         }
         let id = TopologyId(self.list.len() as u32);
-        let mut topology =
-            Topology { key, domains: Vec::new(), by_value: FxHashMap::default(), members: Vec::new(), free: Vec::new(), labelled: 0 };
+        let mut topology = Topology {
+            key,
+            domains: Vec::new(),
+            by_value: FxHashMap::default(),
+            members: Vec::new(),
+            free: Vec::new(),
+            labelled: 0,
+        };
         for (node, labels) in nodes {
             topology.set(node, labels.get(key));
         }

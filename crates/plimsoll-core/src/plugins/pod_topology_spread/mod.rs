@@ -112,8 +112,11 @@ fn in_force<'a>(
         topology: counted.topology,
         counter: counted.counter,
     });
-    let defaults =
-        defaults.iter().map(|(constraint, topology)| InForce { constraint, topology: *topology, counter: default_counter });
+    let defaults = defaults.iter().map(|(constraint, topology)| InForce {
+        constraint,
+        topology: *topology,
+        counter: default_counter,
+    });
     Ok(own.chain(defaults).filter(|in_force| in_force.constraint.hard == hard).collect())
 }
 
@@ -125,7 +128,8 @@ impl Plugin for PodTopologySpread {
     fn pre_filter(&mut self, cycle: &Cycle<'_>) -> PreFilter {
         match in_force(&self.defaults, cycle, true) {
             Err(error) => {
-                let reason = format!("get constraints from pod: obtaining pod's hard topology spread constraints: {error}");
+                let reason =
+                    format!("get constraints from pod: obtaining pod's hard topology spread constraints: {error}");
                 PreFilter::Reject(Status::new(Code::Error, self.name(), reason))
             }
             Ok(constraints) if constraints.is_empty() => PreFilter::Skip,
