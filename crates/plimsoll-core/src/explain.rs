@@ -21,6 +21,8 @@ pub struct Explanation {
     pub scores: Vec<(PluginName, Vec<i64>)>,
     /// The sum of scores, in the order of `feasible`.
     pub totals: Vec<i64>,
+    /// When nothing is feasible: whether giving back devices may help, in the words of DynamicResources.
+    pub claims_message: Option<String>,
     /// When nothing is feasible: the node that could be cleared.
     pub preemption: Option<Preemption>,
     /// When nothing is feasible: why clearing a node does not help.
@@ -48,9 +50,12 @@ impl Explanation {
                 unavailable_message(nodes, &reasons)
             }
         };
-        if let Some(more) = &self.preemption_message {
-            message.push_str(" preemption: ");
-            message.push_str(more);
+        let preemption = self.preemption_message.as_ref().map(|more| format!("preemption: {more}"));
+        let more: Vec<_> = self.claims_message.iter().cloned().chain(preemption).collect();
+        // Where a node can be cleared, that is all there is to say.
+        if !more.is_empty() && self.preemption.is_none() {
+            message.push(' ');
+            message.push_str(&more.join(", "));
         }
         message
     }

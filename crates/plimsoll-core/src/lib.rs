@@ -18,6 +18,7 @@ pub mod queue;
 pub mod reserve;
 pub mod rng;
 pub mod rules;
+mod sampling;
 pub mod scheduler;
 pub mod state;
 pub mod storage;

@@ -316,6 +316,14 @@ impl Rules {
         }
     }
 
+    /// What DynamicResources says to a pod that fits nowhere.
+    pub(crate) fn claims_message(&self, cycle: &Cycle<'_>) -> String {
+        let plugin = self.plugin(PluginName::DynamicResources);
+        plugin
+            .and_then(|plugin| plugin.post_filter_message(cycle))
+            .unwrap_or_else(|| "no new claims to deallocate".into())
+    }
+
     /// Words the refusal of a what-if node.
     pub(crate) fn reasons_at(&self, cycle: &Cycle<'_>, node: &Node, refusal: Refusal) -> Vec<String> {
         self.plugin(refusal.plugin).map_or_else(Vec::new, |plugin| plugin.reasons(cycle, node, refusal))

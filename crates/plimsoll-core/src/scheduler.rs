@@ -7,6 +7,7 @@ use crate::plugins::{self, Preemption, PreemptionError, preempt};
 use crate::policy::{self, Policy, Ranking};
 use crate::rng::Rng;
 use crate::rules::{Restriction, Rules};
+use crate::sampling::Sampling;
 use crate::state::{ClusterState, NodeId, PodId};
 
 /// A profile at work.
@@ -15,6 +16,9 @@ struct ProfileAtWork {
     rules: Rules,
     policy: Box<dyn Policy>,
     preemption: Option<DefaultPreemptionArgs>,
+    sampling: Option<Sampling>,
+    /// Whether DynamicResources is asked after a failure; it has its own word in the message.
+    releases_claims: bool,
 }
 
 /// The engine: the state of a cluster and the profiles that decide in it.
@@ -77,7 +81,8 @@ impl Scheduler {
     /// An engine with an empty cluster; equal seeds decide equally.
     pub fn new(configuration: &Configuration, seed: u64) -> Self {
         let mut state = ClusterState::default();
-        let profiles = configuration.profiles.iter().map(|profile| at_work(profile, &mut state)).collect();
+        let percentage = configuration.percentage_of_nodes_to_score;
+        let profiles = configuration.profiles.iter().map(|profile| at_work(profile, percentage, &mut state)).collect();
         Self { state, profiles, rng: Rng::new(seed), scores: Vec::new(), totals: Vec::new() }
     }
 
@@ -90,7 +95,7 @@ impl Scheduler {
     /// Decides where a pending pod goes. Nothing is changed: the caller reserves, binds, or clears the node.
     pub fn decide(&mut self, pod: PodId) -> Result<Decision, DecisionError> {
         let profile = self.prepare(pod)?;
-        let ProfileAtWork { rules, policy, preemption, .. } = &mut self.profiles[profile];
+        let ProfileAtWork { rules, policy, preemption, sampling, .. } = &mut self.profiles[profile];
         let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
         let failed = |problem| DecisionError::Rule { pod: cycle.state.pod_name(cycle.pod), problem };
 
@@ -117,7 +122,10 @@ impl Scheduler {
             }
             &[node] => Ok(Decision::Place { node, feasible: 1 }),
             _ => {
-                let nodes = rules.take_feasible();
+                let mut nodes = rules.take_feasible();
+                if let Some(sampling) = sampling {
+                    sampling.cut(&self.state, &mut nodes);
+                }
                 self.scores.clear();
                 self.scores.resize(nodes.len(), 0.0);
                 let mut ranking = Ranking { cycle, rules, rng: &mut self.rng, totals: &mut self.totals };
@@ -135,7 +143,7 @@ impl Scheduler {
     /// Lays a decision open: every node is looked at, and nothing is taken from memory or chosen by lot.
     pub fn explain(&mut self, pod: PodId) -> Result<Explanation, DecisionError> {
         let profile = self.prepare(pod)?;
-        let ProfileAtWork { rules, preemption, .. } = &mut self.profiles[profile];
+        let ProfileAtWork { rules, preemption, releases_claims, .. } = &mut self.profiles[profile];
         let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
         let mut explanation = Explanation::default();
         let refused = match rules.pre_filter(&cycle) {
@@ -161,6 +169,9 @@ impl Scheduler {
             }
         };
         if explanation.feasible.is_empty() {
+            if *releases_claims {
+                explanation.claims_message = Some(rules.claims_message(&cycle));
+            }
             match try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng) {
                 Some(Ok(found)) => explanation.preemption = Some(found),
                 Some(Err(error)) => explanation.preemption_message = Some(error.to_string()),
@@ -193,13 +204,15 @@ impl Scheduler {
     }
 }
 
-fn at_work(profile: &Profile, state: &mut ClusterState) -> ProfileAtWork {
+fn at_work(profile: &Profile, percentage: u32, state: &mut ClusterState) -> ProfileAtWork {
     let preempts = profile.plugins.post_filter.contains(&PluginName::DefaultPreemption);
     ProfileAtWork {
         name: profile.scheduler_name.clone(),
         rules: plugins::build(profile, state),
         policy: Box::new(policy::WeightedSum),
         preemption: preempts.then(|| profile.args.default_preemption.clone()),
+        sampling: Sampling::new(profile.percentage_of_nodes_to_score.unwrap_or(percentage)),
+        releases_claims: profile.plugins.post_filter.contains(&PluginName::DynamicResources),
     }
 }
 

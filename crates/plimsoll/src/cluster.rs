@@ -3,12 +3,13 @@
 use crate::defaults;
 use crate::input;
 use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use plimsoll_core::config::parse_objects;
 use plimsoll_core::conformance::Objects;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// What files say about a cluster.
@@ -31,6 +32,7 @@ impl Cluster {
                 cluster.add(object, None).with_context(|| format!("in {name}"))?;
             }
         }
+        keep_last_of_each_name(&mut cluster.objects.pods);
         defaults::complete(&mut cluster.objects, &cluster.priority_classes)?;
         if cluster.objects.nodes.is_empty() && cluster.objects.pods.is_empty() {
             bail!(
@@ -99,6 +101,14 @@ impl From<Objects> for Cluster {
     fn from(objects: Objects) -> Self {
         Self { objects, ..Self::default() }
     }
+}
+
+/// An edited pod stands for the one it was made from. The engine tells pods by UID, which a manifest does not have.
+fn keep_last_of_each_name(pods: &mut Vec<Pod>) {
+    let mut seen = BTreeSet::new();
+    pods.reverse();
+    pods.retain(|pod| seen.insert((pod.metadata.namespace.clone(), pod.metadata.name.clone())));
+    pods.reverse();
 }
 
 fn decode<T: DeserializeOwned>(kind: &str, object: Value) -> Result<T> {

@@ -158,7 +158,7 @@ impl DryRun {
             }
         };
         if let Err(error) = self.scheduler.reserve(id, node) {
-            return Ok(Outcome::Pending { message: error.to_string() });
+            return Ok(Outcome::Pending { message: without_pod(&error, &self.name(id)) });
         }
         let why = match (&preemption, &score) {
             (Some(cleared), _) => format!("after removing {}", cleared.victims.join(", ")),
@@ -210,7 +210,7 @@ fn pending(cluster: &Cluster, state: &ClusterState) -> Vec<PodId> {
 }
 
 /// An error's text without the name of the pod, which stands beside it already.
-fn without_pod(error: &DecisionError, pod: &str) -> String {
+fn without_pod(error: &impl std::fmt::Display, pod: &str) -> String {
     let text = error.to_string();
     text.strip_prefix(&format!("pod {pod}: ")).map_or(text.clone(), str::to_owned)
 }

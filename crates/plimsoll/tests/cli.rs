@@ -1,5 +1,7 @@
 //! The command line as its users meet it: every command, its output and its exit status.
 
+#![expect(clippy::unwrap_used, reason = "the harness is test code, too")]
+
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
@@ -291,6 +293,28 @@ fn place_reads_what_kubectl_prints_from_several_files_and_standard_input() {
     let outcomes: Vec<_> =
         printed["pods"].as_array().unwrap().iter().map(|pod| (&pod["pod"], &pod["outcome"])).collect();
     assert_eq!(outcomes, [(&json!("a/old"), &json!("placed")), (&json!("a/young"), &json!("pending"))]);
+}
+
+#[test]
+fn an_object_that_comes_twice_counts_as_it_is_written_last() {
+    let smaller = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: giant, uid: other}
+spec: {containers: [{name: c, resources: {requests: {cpu: 100m}}}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-3}
+status: {allocatable: {cpu: '8', memory: 32Gi, pods: '110'}}
+";
+    let args = ["place", "--cluster", SHOP, "--cluster", "-", "--output", "json"];
+    let printed = plimsoll_reading(&args, smaller.as_bytes()).expect(0).json();
+    let pods: Vec<_> = printed["pods"].as_array().unwrap().iter().filter(|pod| pod["pod"] == "default/giant").collect();
+    assert_eq!(pods.len(), 1, "{printed}");
+    assert_eq!(pods[0]["outcome"], "placed", "{printed}");
+    let mut pods = printed["pods"].as_array().unwrap().iter();
+    assert!(pods.any(|pod| pod["node"] == "node-3"), "its taint is gone: {printed}");
 }
 
 #[test]

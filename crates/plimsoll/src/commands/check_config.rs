@@ -68,7 +68,10 @@ fn print_configuration(configuration: &Configuration, out: &mut Output) -> Resul
 }
 
 fn print_profile(profile: &Profile, out: &mut Output) -> Result<()> {
-    writeln!(out, "  profile {ACCENT}{}{ACCENT:#}", profile.scheduler_name)?;
+    let share = profile
+        .percentage_of_nodes_to_score
+        .map_or_else(String::new, |share| format!(", percentageOfNodesToScore {share}"));
+    writeln!(out, "  profile {ACCENT}{}{ACCENT:#}{share}", profile.scheduler_name)?;
     for point in ExtensionPoint::ALL {
         let plugins = match point {
             ExtensionPoint::Score => with_weights(&profile.plugins.score),

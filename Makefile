@@ -1,0 +1,91 @@
+# The one command surface. `make` lists what there is.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Fresh cases: the seed of the first, how many single decisions, how many sequences of how many pods.
+SEED ?= 1
+COUNT ?= 500
+SEQUENCES ?= 20
+LENGTH ?= 50
+# One family of cases only, as in FAMILY=taints.
+FAMILY ?=
+# Golden cases, where present.
+SAMPLE ?= ../shared/conformance/sample.jsonl.gz
+SOAK_CASES ?= 10000
+FUZZ_SECONDS ?= 600
+
+# The versions are those of the lock file, never newer ones.
+CARGO := cargo
+PLIMSOLL := $(CARGO) run --locked --quiet --package plimsoll --
+GENERATE := bin/conformance generate
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+.PHONY: demo
+demo: ## Place a synthetic workload on a synthetic cluster, and show the reasons
+	@$(PLIMSOLL) demo
+
+.PHONY: test
+test: lint test-rust test-go sample conformance ## Everything a change must pass: lint, tests, golden and fresh cases
+
+.PHONY: build
+build: oracle ## Build the command line and the tools
+	$(CARGO) build --locked --package plimsoll
+
+.PHONY: lint
+lint: ## Formatting and lints of Rust and Go
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	@unformatted=$$(gofmt -l conformance); if [[ -n $$unformatted ]]; then echo "gofmt -w $$unformatted"; exit 1; fi
+	cd conformance && go vet ./...
+
+.PHONY: test-rust
+test-rust: ## Tests of the Rust crates
+	$(CARGO) test --locked --workspace
+
+.PHONY: test-go
+test-go: ## Tests of the Go module
+	cd conformance && go test ./...
+
+.PHONY: sample
+sample: ## The golden cases, where present
+	@if [[ -e $(SAMPLE) ]]; then \
+		$(PLIMSOLL) conformance $(SAMPLE); \
+	else \
+		echo "no golden cases at $(SAMPLE): skipped"; \
+	fi
+
+.PHONY: conformance
+conformance: oracle ## Fresh cases from kube-scheduler itself: SEED= COUNT= SEQUENCES= FAMILY=
+	@if (( $(COUNT) > 0 )); then \
+		$(GENERATE) -seed $(SEED) -count $(COUNT) $(if $(FAMILY),-family $(FAMILY)) | $(PLIMSOLL) conformance; \
+	fi
+	@if (( $(SEQUENCES) > 0 )) && [[ -z "$(FAMILY)" ]]; then \
+		$(GENERATE) -seed $(SEED) -sequences $(SEQUENCES) -length $(LENGTH) | $(PLIMSOLL) conformance; \
+	fi
+
+# Go decides itself what is up to date.
+.PHONY: oracle
+oracle:
+	cd conformance && go build -o ../bin/ ./cmd/...
+
+.PHONY: bench-core
+bench-core: oracle ## Measure decisions beside the stock scheduler's, and write docs/benchmarks.md
+	$(CARGO) run --locked --release --package plimsoll-bench --bin bench-core
+
+.PHONY: soak
+soak: ## Random events, many thousand times: incremental state equals recomputed state
+	PROPTEST_CASES=$(SOAK_CASES) $(CARGO) test --locked --release --package plimsoll-core --test incremental
+
+.PHONY: fuzz
+fuzz: ## Feed arbitrary input to every reader: FUZZ_SECONDS= for each
+	FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run
+
+.PHONY: clean
+clean: ## Remove what was built
+	$(CARGO) clean
+	rm -rf bin
