@@ -247,7 +247,7 @@ pub fn default_normalize(reverse: bool, scores: &mut [i64]) {
     }
     for score in scores {
         let scaled = MAX_NODE_SCORE.wrapping_mul(*score) / max;
-        *score = if reverse { MAX_NODE_SCORE - scaled } else { scaled };
+        *score = if reverse { MAX_NODE_SCORE.wrapping_sub(scaled) } else { scaled };
     }
 }
 

@@ -153,7 +153,7 @@ fn shares<'a>(cycle: &Cycle<'a>, node: &'a Node) -> impl Iterator<Item = (f64, f
         .into_iter()
         .chain(scalars)
         .filter(|(offered, ..)| *offered > 0)
-        .map(|(offered, taken, want)| ((offered - taken) as f64 / offered as f64, want as f64 / offered as f64))
+        .map(|(offered, taken, want)| ((offered as f64 - taken as f64) / offered as f64, want as f64 / offered as f64))
 }
 
 /// Best fit and worst fit: by what is left over.

@@ -196,7 +196,7 @@ fn by_budget<'a>(state: &ClusterState, pods: &[(PodId, &'a Pod)]) -> (Victims<'a
                     && budget.selector.matches(&shape.labels, &state.strings)
                     && !budget.disrupted.contains(&pod.name);
                 if covers {
-                    *allowed -= 1;
+                    *allowed = allowed.wrapping_sub(1);
                     broken |= *allowed < 0;
                 }
             }

@@ -83,29 +83,34 @@ impl Strategy {
                     score
                 }
             };
-            sum += score * weight;
-            weights += weight;
+            // Absurd amounts give absurd scores, as in Kubernetes, never a crash.
+            sum = sum.wrapping_add(score.wrapping_mul(weight));
+            weights = weights.wrapping_add(weight);
         }
         if weights == 0 {
             return 0;
         }
         match self {
             Self::RequestedToCapacityRatio(_) => (sum as f64 / weights as f64).round() as i64,
-            _ => sum / weights,
+            _ => sum.wrapping_div(weights),
         }
     }
 }
 
 fn least(requested: i64, capacity: i64) -> i64 {
-    if requested > capacity { 0 } else { capacity.wrapping_sub(requested).wrapping_mul(MAX_NODE_SCORE) / capacity }
+    if requested > capacity {
+        0
+    } else {
+        capacity.wrapping_sub(requested).wrapping_mul(MAX_NODE_SCORE).wrapping_div(capacity)
+    }
 }
 
 fn most(requested: i64, capacity: i64) -> i64 {
-    requested.min(capacity).wrapping_mul(MAX_NODE_SCORE) / capacity
+    requested.min(capacity).wrapping_mul(MAX_NODE_SCORE).wrapping_div(capacity)
 }
 
 fn ratio(points: &[(i64, i64)], requested: i64, capacity: i64) -> i64 {
-    let utilization = if requested > capacity { 100 } else { requested.wrapping_mul(100) / capacity };
+    let utilization = if requested > capacity { 100 } else { requested.wrapping_mul(100).wrapping_div(capacity) };
     broken_line(points, utilization)
 }
 
@@ -147,7 +152,7 @@ pub fn balance_score(shares: &[Share]) -> i64 {
     let fraction = |amount: i64, share: &Share| (amount as f64 / share.allocatable as f64).min(1.0);
     let with = balance(shares.iter().map(|share| fraction(share.requested, share)));
     let without = balance(shares.iter().map(|share| fraction(share.allocated, share)));
-    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + with - without) / 2
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2).wrapping_add(with).wrapping_sub(without) / 2
 }
 
 #[cfg(test)]
