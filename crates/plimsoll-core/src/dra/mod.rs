@@ -21,6 +21,8 @@ mod request;
 pub mod reserve;
 mod result;
 mod slices;
+#[cfg(test)]
+mod tests;
 
 pub use extended::is_extended_resource;
 pub use node::{NodeSelector, NodeView, PlainNode};

@@ -34,7 +34,7 @@ pub struct DraObjects {
     keys: Keys,
     next_serial: u32,
     slices: BTreeMap<String, Arc<Slice>>,
-    node_slices: HashMap<String, BTreeMap<String, Arc<Slice>>>,
+    node_slices: FxHashMap<String, BTreeMap<String, Arc<Slice>>>,
     shared_slices: BTreeMap<String, Arc<Slice>>,
     /// The node labels that decide which shared slices are for a node.
     shared_labels: Vec<String>,
