@@ -13,7 +13,7 @@ fn devices_are_taken_in_the_order_of_pools_slices_and_devices() {
     let all = one_request("c", exactly(4));
     assert_eq!(place_one(&slices, &all, &[]), found(&["r=a/d9", "r=b/d2", "r=b/d1", "r=b/d0"]));
     let used = allocated_claim("used", &[("a", "d9"), ("b", "d2")], json!({}));
-    assert_eq!(place_one(&slices, &one_request("c", exactly(1)), &[used.clone()]), found(&["r=b/d1"]));
+    assert_eq!(place_one(&slices, &one_request("c", exactly(1)), std::slice::from_ref(&used)), found(&["r=b/d1"]));
     assert_eq!(place_one(&slices, &one_request("c", exactly(3)), &[used]), refused(NOT_ENOUGH));
 }
 
