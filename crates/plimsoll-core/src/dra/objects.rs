@@ -413,3 +413,15 @@ fn claim_key(claim: &ResourceClaim) -> (String, String) {
     let metadata = &claim.metadata;
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_can_be_shared_between_threads() {
+        fn shareable<T: Send + Sync>() {}
+        shareable::<DraObjects>();
+        shareable::<crate::dra::plugin::PodState>();
+    }
+}
