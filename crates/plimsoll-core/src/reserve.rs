@@ -12,7 +12,8 @@ use crate::scheduler::Scheduler;
 use crate::state::{NodeId, PodId, StateError};
 use crate::storage::reservation::{self, VolumeReservation};
 use crate::storage::{PreFilterOutcome, binding};
-use k8s_openapi::api::resource::v1::ResourceClaim;
+use k8s_openapi::api::{core::v1 as api, resource::v1::ResourceClaim};
+use std::sync::Arc;
 
 /// Why a placement cannot be reserved; nothing is taken then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,12 +48,16 @@ pub enum ReserveError {
 pub struct Reservation {
     /// The pod.
     pub pod: PodId,
+    /// Its UID: the pod may be gone, and its id another's, before the binding is through.
+    pub uid: Box<str>,
     /// The node.
     pub node: NodeId,
     /// What its volumes wait for; nothing for a pod without volumes.
     pub volumes: Option<VolumeReservation>,
     /// The devices it took; nothing for a pod without claims.
     devices: Option<Box<PodState>>,
+    /// The pod that took them.
+    object: Option<Arc<api::Pod>>,
 }
 
 /// The write that binds a pod, DefaultBinder's effect. The UID is a precondition: a pod of the same name is another pod.
@@ -72,7 +77,10 @@ impl Scheduler {
     /// Takes what a placement needs: room on the node and the volumes. The caller binds, then confirms or gives back.
     pub fn reserve(&mut self, pod: PodId, node: NodeId) -> Result<Reservation, ReserveError> {
         let volumes = self.reserve_volumes(pod, node)?;
-        let mut reservation = Reservation { pod, node, volumes, devices: None };
+        let known = self.state.pod(pod);
+        let uid = known.map(|known| known.uid.clone()).unwrap_or_default();
+        let object = known.and_then(|known| known.object.clone());
+        let mut reservation = Reservation { pod, uid, node, volumes, devices: None, object };
         let taken = self.reserve_devices(&mut reservation).and_then(|()| Ok(self.state.assume(pod, node)?));
         if let Err(error) = taken {
             self.give_back(&mut reservation);
@@ -88,21 +96,24 @@ impl Scheduler {
         Ok(undo)
     }
 
+    /// As [`Self::unreserve`], for a pod that is gone, or no longer where it was assumed to be.
+    pub fn release(&mut self, mut reservation: Reservation) -> Vec<Unreserve> {
+        self.give_back(&mut reservation)
+    }
+
     fn give_back(&mut self, reservation: &mut Reservation) -> Vec<Unreserve> {
         if let Some(volumes) = &reservation.volumes {
             reservation::unreserve(&mut self.state.storage, volumes);
         }
-        let object = self.state.pod(reservation.pod).and_then(|pod| pod.object.clone());
-        match (&mut reservation.devices, object) {
-            (Some(devices), Some(pod)) => devices::unreserve(&mut self.state.dra, devices, &pod),
+        match (&mut reservation.devices, &reservation.object) {
+            (Some(devices), Some(pod)) => devices::unreserve(&mut self.state.dra, devices, pod),
             _ => Vec::new(),
         }
     }
 
     /// The claims to write before the pod is bound. `now_s` is the time, in seconds since 1970.
     pub fn claim_writes(&self, reservation: &Reservation, now_s: f64) -> Vec<ClaimWrite> {
-        let object = self.state.pod(reservation.pod).and_then(|pod| pod.object.as_deref());
-        match (&reservation.devices, object) {
+        match (&reservation.devices, &reservation.object) {
             (Some(devices), Some(pod)) => {
                 devices::pre_bind(devices, pod, self.state.node_name(reservation.node), now_s)
             }
