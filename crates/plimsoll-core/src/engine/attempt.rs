@@ -104,10 +104,12 @@ impl Engine {
         if now < self.next_flush {
             return;
         }
+        // As of the round that is due: a driver that calls late must not have pods wait less.
         let interval = UNSCHEDULABLE_FLUSH_INTERVAL.as_secs();
-        self.next_flush = Duration::from_secs((now.as_secs() / interval).saturating_add(1).saturating_mul(interval));
+        let round = now.as_secs() / interval;
+        self.next_flush = Duration::from_secs(round.saturating_add(1).saturating_mul(interval));
         let (queue, hints) = self.parts();
-        queue.flush_unschedulable(now, &hints);
+        queue.flush_unschedulable(Duration::from_secs(round * interval), &hints);
     }
 
     fn attempt(&mut self, now: Duration, key: QueueKey, pod: PodRef) -> Attempt {

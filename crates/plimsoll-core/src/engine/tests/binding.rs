@@ -91,3 +91,47 @@ fn an_event_during_the_binding_is_not_missed() {
     world.now = world.engine.wake_at().unwrap();
     assert!(world.steps()[0].starts_with("bind web"));
 }
+
+/// A pod that asks for one device by a claim of its name.
+fn claiming(world: &mut World, name: &str) -> api::Pod {
+    let request =
+        json!({"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}});
+    let claim = json!({"metadata": {"name": name, "namespace": "default", "uid": format!("claim-{name}")},
+                       "spec": {"devices": {"requests": [request]}}});
+    world.apply(serde_json::from_value::<ResourceClaim>(claim).unwrap());
+    changed(&pod(name, "1", 0), "/spec/resourceClaims", json!([{"name": "d", "resourceClaimName": name}]))
+}
+
+#[test]
+fn devices_of_a_pod_deleted_while_it_is_bound_come_free() {
+    let mut world = World::new();
+    world.apply(node("a", "4"));
+    let class = json!({"metadata": {"name": "gpu"}, "spec": {}});
+    world.apply(serde_json::from_value::<k8s_openapi::api::resource::v1::DeviceClass>(class).unwrap());
+    let slice = json!({"metadata": {"name": "s"}, "spec": {"driver": "d.example.com", "nodeName": "a",
+        "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1}, "devices": [{"name": "g0"}]}});
+    world.apply(serde_json::from_value::<k8s_openapi::api::resource::v1::ResourceSlice>(slice).unwrap());
+    let first = claiming(&mut world, "first");
+    world.apply(first.clone());
+    let reservation = world.reserve();
+    let second = claiming(&mut world, "second");
+    world.apply(second);
+    assert_eq!(world.steps(), ["wait second"], "there is one device");
+    world.now = seconds(5.0);
+    world.delete(first);
+    world.engine.bind_failed(world.now, reservation);
+    world.now = world.engine.wake_at().unwrap();
+    assert_eq!(world.steps(), ["bind second a"]);
+}
+
+#[test]
+fn a_pod_whose_claim_is_missing_stays_out_until_it_comes() {
+    let mut world = World::new();
+    world.apply(node("a", "4"));
+    let pod = changed(&pod("web", "1", 0), "/spec/resourceClaims", json!([{"name": "d", "resourceClaimName": "web"}]));
+    world.apply(pod);
+    assert_eq!(world.steps(), [""; 0]);
+    assert_eq!(world.engine.pending()[0].gated_by, Some(PluginName::DynamicResources));
+    claiming(&mut world, "web");
+    assert_eq!(world.steps(), ["wait web"], "it is tried, though there are no devices");
+}

@@ -35,7 +35,7 @@ fn a_node_is_kept_from_less_important_pods_while_the_nominated_one_waits() {
     let (mut world, _) = full_node();
     world.now = seconds(0.5);
     world.delete(bound_to(&pod("victim", "2", 0), "a"));
-    // The urgent pod is not tried: a pod that is gated stays out even though its room is there.
+    // The urgent pod is in backoff, so that a new pod is tried before it.
     let urgent = world.engine.state().pod_id("urgent").unwrap();
     assert!(world.engine.state().pod(urgent).unwrap().nominated.is_some());
     world.apply(pod("small", "1", 0));
