@@ -306,6 +306,15 @@ impl Rules {
         refused
     }
 
+    /// What went wrong in the last [`Self::filter`], if it could not judge a node: that ends the attempt, whatever is
+    /// found about other nodes. What is remembered of nodes is never a failure.
+    pub fn filter_failure(&mut self, cycle: &Cycle<'_>) -> Option<String> {
+        let failed = self.candidates.refused.iter().find(|(_, refusal)| refusal.code == Code::Error);
+        let (node, refusal) = *failed?;
+        let problem = self.reasons(cycle, node, refusal).join(", ");
+        Some(format!("running {:?} filter plugin: {problem}", refusal.plugin.as_str()))
+    }
+
     /// Words a refusal of the last [`Self::filter`].
     pub fn reasons(&mut self, cycle: &Cycle<'_>, id: NodeId, refusal: Refusal) -> Vec<String> {
         let kept = self.with_nominated(cycle, id, |rules, node, refusal| rules.reasons_at(cycle, node, refusal));

@@ -117,7 +117,7 @@ impl Scheduler {
 
         let restriction = match rules.pre_filter(&cycle) {
             Ok(restriction) => restriction,
-            Err(status) if status.code == Code::Error => return Err(failed(status.message())),
+            Err(status) if status.code == Code::Error => return Err(failed(pre_filter_failure(&status))),
             Err(status) => {
                 let refused = everywhere(&cycle, &status);
                 let preemption = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
@@ -130,12 +130,12 @@ impl Scheduler {
             }
         };
         filter(rules, &cycle, &restriction);
+        if let Some(problem) = rules.filter_failure(&cycle) {
+            return Err(failed(problem));
+        }
         match rules.feasible() {
             [] => {
                 let refused = rules.refused(&cycle);
-                if let Some((node, refusal)) = refused.iter().find(|(_, refusal)| refusal.code == Code::Error) {
-                    return Err(failed(rules.reasons(&cycle, *node, *refusal).join(", ")));
-                }
                 let preemption = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
                 let plugins = refused.iter().map(|(_, refusal)| refusal.plugin).chain(rules.restricting().iter()).collect();
                 let mut failure = Failure::new(profile, pod, restriction);
@@ -214,6 +214,9 @@ impl Scheduler {
             }
             Ok(restriction) => {
                 let restriction = filter(rules, &cycle, &restriction);
+                if let Restriction::Only { plugins, .. } = &restriction {
+                    explanation.restricted_by.clone_from(plugins);
+                }
                 explanation.feasible = rules.feasible().to_vec();
                 let refused = rules.refused(&cycle);
                 explanation.refused = refused
@@ -311,6 +314,12 @@ fn filter(rules: &mut Rules, cycle: &Cycle<'_>, restriction: &Restriction) -> Re
     }
     rules.filter(cycle, restriction);
     restriction.clone()
+}
+
+/// A failure before nodes are looked at, as kube-scheduler words it.
+fn pre_filter_failure(status: &Status) -> String {
+    let plugin = status.plugin.map_or("", |plugin| plugin.as_str());
+    format!("running PreFilter plugin {plugin:?}: {}", status.message())
 }
 
 /// A refusal for the pod as a whole, as one of every node.
