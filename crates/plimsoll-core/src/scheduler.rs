@@ -137,7 +137,8 @@ impl Scheduler {
             [] => {
                 let refused = rules.refused(&cycle);
                 let preemption = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
-                let plugins = refused.iter().map(|(_, refusal)| refusal.plugin).chain(rules.restricting().iter()).collect();
+                let plugins =
+                    refused.iter().map(|(_, refusal)| refusal.plugin).chain(rules.restricting().iter()).collect();
                 let mut failure = Failure::new(profile, pod, restriction);
                 let preemption = failure.after_preemption(preemption, post_filters);
                 self.failure = Some(failure);
