@@ -10,8 +10,9 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::claims::{allocated_devices, allocation};
-use super::plugin::{self, Code, PodState, PreFilter, Timing};
+use super::plugin::{self, PodState, PreFilter, Timing};
 use super::{DraObjects, PlainNode, reserve};
+use crate::framework::Code;
 
 const DRIVER: &str = "gpu.example.com";
 
