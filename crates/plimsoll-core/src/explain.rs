@@ -15,10 +15,14 @@ pub struct Explanation {
     pub feasible: Vec<NodeId>,
     /// The others, with the first rule that refused; no plugin where the pod itself ruled the node out.
     pub refused: Vec<(NodeId, Status)>,
+    /// The rules by which the pod itself rules nodes out, if any do.
+    pub restricted_by: Vec<PluginName>,
     /// Each rule's weighted scores, in the order of `feasible`; rules with nothing to say are left out.
     pub scores: Vec<(PluginName, Vec<i64>)>,
     /// The sum of scores, in the order of `feasible`.
     pub totals: Vec<i64>,
+    /// When nothing is feasible: whether giving back devices may help, in the words of DynamicResources.
+    pub claims_message: Option<String>,
     /// When nothing is feasible: the node that could be cleared.
     pub preemption: Option<Preemption>,
     /// When nothing is feasible: why clearing a node does not help.
@@ -35,15 +39,23 @@ impl Explanation {
             Some(status) => format!("0/{nodes} nodes are available: {}.", status.message()),
             None => {
                 let mut reasons = BTreeMap::new();
+                let names = self.restricted_by.iter().map(|plugin| plugin.as_str()).collect::<Vec<_>>().join(" ");
                 for reason in self.refused.iter().flat_map(|(_, status)| &status.reasons) {
-                    *reasons.entry(reason.clone()).or_default() += 1;
+                    let reason = match reason.as_str() {
+                        NOT_IN_PRE_FILTER_RESULT => format!("node(s) didn't satisfy plugin(s) [{names}]"),
+                        _ => reason.clone(),
+                    };
+                    *reasons.entry(reason).or_default() += 1;
                 }
                 unavailable_message(nodes, &reasons)
             }
         };
-        if let Some(more) = &self.preemption_message {
-            message.push_str(" preemption: ");
-            message.push_str(more);
+        let preemption = self.preemption_message.as_ref().map(|more| format!("preemption: {more}"));
+        let more: Vec<_> = self.claims_message.iter().cloned().chain(preemption).collect();
+        // Where a node can be cleared, that is all there is to say.
+        if !more.is_empty() && self.preemption.is_none() {
+            message.push(' ');
+            message.push_str(&more.join(", "));
         }
         message
     }

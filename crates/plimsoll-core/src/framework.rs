@@ -214,6 +214,11 @@ pub trait Plugin: Send {
     /// Takes back all `add_pod` and `remove_pod` since `pre_filter`.
     fn end_what_if(&mut self) {}
 
+    /// What the plugin has to say when no node is feasible.
+    fn post_filter_message(&self, _cycle: &Cycle<'_>) -> Option<String> {
+        None
+    }
+
     /// Looks at the pod and the feasible nodes before they are ranked.
     fn pre_score(&mut self, _cycle: &Cycle<'_>, _nodes: &[NodeId]) -> PreScore {
         PreScore::Continue

@@ -7,6 +7,7 @@
 pub mod config;
 pub mod conformance;
 pub mod dra;
+pub mod engine;
 pub mod explain;
 pub mod framework;
 mod memo;
@@ -18,6 +19,7 @@ pub mod queue;
 pub mod reserve;
 pub mod rng;
 pub mod rules;
+mod sampling;
 pub mod scheduler;
 pub mod state;
 pub mod storage;

@@ -9,10 +9,12 @@ use crate::dra::reserve as devices;
 pub use crate::dra::reserve::{ClaimWrite, Unreserve};
 use crate::plugins::{DetachedNode, DeviceNode};
 use crate::scheduler::Scheduler;
-use crate::state::{NodeId, PodId, StateError};
+use crate::state::{NodeId, Phase, PodId, StateError};
 use crate::storage::reservation::{self, VolumeReservation};
 use crate::storage::{PreFilterOutcome, binding};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
+use std::sync::Arc;
 
 /// Why a placement cannot be reserved; nothing is taken then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,12 +49,14 @@ pub enum ReserveError {
 pub struct Reservation {
     /// The pod.
     pub pod: PodId,
+    /// Its UID: the pod may be gone, and its id another's, before the binding is through.
+    pub uid: Box<str>,
     /// The node.
     pub node: NodeId,
     /// What its volumes wait for; nothing for a pod without volumes.
     pub volumes: Option<VolumeReservation>,
-    /// The devices it took; nothing for a pod without claims.
-    devices: Option<Box<PodState>>,
+    /// The devices it took, and the pod that claims them; nothing for a pod without claims.
+    devices: Option<(Box<PodState>, Arc<Pod>)>,
 }
 
 /// The write that binds a pod, DefaultBinder's effect. The UID is a precondition: a pod of the same name is another pod.
@@ -71,8 +75,11 @@ pub struct Binding {
 impl Scheduler {
     /// Takes what a placement needs: room on the node and the volumes. The caller binds, then confirms or gives back.
     pub fn reserve(&mut self, pod: PodId, node: NodeId) -> Result<Reservation, ReserveError> {
+        // Before anything is taken: what a pod that is already assumed has taken must not be given back on the way.
+        self.state.expect_phase(pod, Phase::Pending, "reserve")?;
         let volumes = self.reserve_volumes(pod, node)?;
-        let mut reservation = Reservation { pod, node, volumes, devices: None };
+        let uid = self.state.pod(pod).map(|pod| pod.uid.clone()).unwrap_or_default();
+        let mut reservation = Reservation { pod, node, volumes, uid, devices: None };
         let taken = self.reserve_devices(&mut reservation).and_then(|()| Ok(self.state.assume(pod, node)?));
         if let Err(error) = taken {
             self.give_back(&mut reservation);
@@ -82,31 +89,37 @@ impl Scheduler {
     }
 
     /// Gives back what a placement took: the binding failed. What is to be undone in the API is returned.
-    pub fn unreserve(&mut self, mut reservation: Reservation) -> Result<Vec<Unreserve>, StateError> {
+    ///
+    /// Meanwhile the pod may have been deleted, or bound by somebody else: then only volumes and devices are given back.
+    pub fn unreserve(&mut self, mut reservation: Reservation) -> Vec<Unreserve> {
         let undo = self.give_back(&mut reservation);
-        self.state.forget(reservation.pod)?;
-        Ok(undo)
+        if self.state.pod(reservation.pod).is_some_and(|pod| pod.uid == reservation.uid) {
+            // Refused for a pod that is not assumed any more, whose room is not ours to give back.
+            let _ = self.state.forget(reservation.pod);
+        }
+        undo
+    }
+
+    /// As [`Self::unreserve`], for a pod that is gone, or no longer where it was assumed to be.
+    pub fn release(&mut self, mut reservation: Reservation) -> Vec<Unreserve> {
+        self.give_back(&mut reservation)
     }
 
     fn give_back(&mut self, reservation: &mut Reservation) -> Vec<Unreserve> {
         if let Some(volumes) = &reservation.volumes {
             reservation::unreserve(&mut self.state.storage, volumes);
         }
-        let object = self.state.pod(reservation.pod).and_then(|pod| pod.object.clone());
-        match (&mut reservation.devices, object) {
-            (Some(devices), Some(pod)) => devices::unreserve(&mut self.state.dra, devices, &pod),
-            _ => Vec::new(),
+        match &mut reservation.devices {
+            Some((devices, pod)) => devices::unreserve(&mut self.state.dra, devices, pod),
+            None => Vec::new(),
         }
     }
 
     /// The claims to write before the pod is bound. `now_s` is the time, in seconds since 1970.
     pub fn claim_writes(&self, reservation: &Reservation, now_s: f64) -> Vec<ClaimWrite> {
-        let object = self.state.pod(reservation.pod).and_then(|pod| pod.object.as_deref());
-        match (&reservation.devices, object) {
-            (Some(devices), Some(pod)) => {
-                devices::pre_bind(devices, pod, self.state.node_name(reservation.node), now_s)
-            }
-            _ => Vec::new(),
+        match &reservation.devices {
+            Some((devices, pod)) => devices::pre_bind(devices, pod, self.state.node_name(reservation.node), now_s),
+            None => Vec::new(),
         }
     }
 
@@ -133,14 +146,14 @@ impl Scheduler {
         if let Err(status) = plugin::filter(&mut prepared, &object, &state.dra, &DeviceNode { state, node }) {
             return Err(failed(status));
         }
-        devices::reserve(&mut self.state.dra, &mut prepared, &node_name).map_err(failed)?;
-        reservation.devices = Some(prepared);
-        Ok(())
+        let taken = devices::reserve(&mut self.state.dra, &mut prepared, &node_name);
+        reservation.devices = Some((prepared, object));
+        taken.map_err(failed)
     }
 
     /// The write that binds a reserved pod.
     pub fn binding(&self, reservation: &Reservation) -> Option<Binding> {
-        let pod = self.state.pod(reservation.pod)?;
+        let pod = self.state.pod(reservation.pod).filter(|pod| pod.uid == reservation.uid)?;
         let namespace = self.state.strings.resolve(self.state.shape_of(pod).shape.namespace);
         Some(Binding {
             namespace: namespace.to_owned(),

@@ -15,6 +15,8 @@ pub struct Rules {
     pub(crate) score: Vec<(usize, i64)>,
     /// Plugins that said in pre-filter that they need not filter this pod.
     skip_filter: PluginSet,
+    /// Plugins that said in pre-filter that only some nodes need a look.
+    restricting: PluginSet,
     /// Plugins that said in pre-score that they need not score this pod.
     skip_score: PluginSet,
     memory: Memory,
@@ -59,6 +61,7 @@ impl Rules {
     /// Asks every plugin about the pod; a refusal is for all nodes.
     pub fn pre_filter(&mut self, cycle: &Cycle<'_>) -> Result<Restriction, Status> {
         self.skip_filter = PluginSet::EMPTY;
+        self.restricting = PluginSet::EMPTY;
         self.remembered = None;
         let mut only: Option<Vec<String>> = None;
         let mut plugins = Vec::new();
@@ -73,6 +76,7 @@ impl Rules {
                 PreFilter::Reject(status) => return Err(status),
                 PreFilter::Restrict(names) => {
                     plugins.push(plugin.name());
+                    self.restricting.insert(plugin.name());
                     let left: Vec<String> = match only {
                         None => names,
                         Some(before) => before.into_iter().filter(|name| names.contains(name)).collect(),
@@ -97,6 +101,11 @@ impl Rules {
                 Restriction::Only { nodes, plugins }
             }
         })
+    }
+
+    /// The plugins that kept the last [`Self::pre_filter`] from looking at every node.
+    pub fn restricting(&self) -> PluginSet {
+        self.restricting
     }
 
     /// Finds the nodes that no plugin refuses; see [`Self::feasible`].
@@ -297,6 +306,15 @@ impl Rules {
         refused
     }
 
+    /// What went wrong in the last [`Self::filter`], if it could not judge a node: that ends the attempt, whatever is
+    /// found about other nodes. What is remembered of nodes is never a failure.
+    pub fn filter_failure(&mut self, cycle: &Cycle<'_>) -> Option<String> {
+        let failed = self.candidates.refused.iter().find(|(_, refusal)| refusal.code == Code::Error);
+        let (node, refusal) = *failed?;
+        let problem = self.reasons(cycle, node, refusal).join(", ");
+        Some(format!("running {:?} filter plugin: {problem}", refusal.plugin.as_str()))
+    }
+
     /// Words a refusal of the last [`Self::filter`].
     pub fn reasons(&mut self, cycle: &Cycle<'_>, id: NodeId, refusal: Refusal) -> Vec<String> {
         let kept = self.with_nominated(cycle, id, |rules, node, refusal| rules.reasons_at(cycle, node, refusal));
@@ -305,6 +323,14 @@ impl Rules {
             (None, Some(node)) => self.reasons_at(cycle, node, refusal),
             (None, None) => Vec::new(),
         }
+    }
+
+    /// What DynamicResources says to a pod that fits nowhere.
+    pub(crate) fn claims_message(&self, cycle: &Cycle<'_>) -> String {
+        let plugin = self.plugin(PluginName::DynamicResources);
+        plugin
+            .and_then(|plugin| plugin.post_filter_message(cycle))
+            .unwrap_or_else(|| "no new claims to deallocate".into())
     }
 
     /// Words the refusal of a what-if node.

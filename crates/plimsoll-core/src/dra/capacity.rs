@@ -54,13 +54,19 @@ impl Capacity {
         }
     }
 
+    /// Whether requests are restricted in any way.
+    pub fn has_policy(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    fn has_default(&self) -> bool {
+        self.policy.as_ref().is_some_and(|policy| policy.default.is_some())
+    }
+
     fn violates_policy(&self, consumed: &Quantity) -> bool {
         let Some(policy) = &self.policy else {
             return false;
         };
-        if policy.default.as_ref() == Some(consumed) {
-            return false;
-        }
         match (&policy.range, policy.values.as_deref().unwrap_or_default()) {
             (Some(range), _) => range.violated_by(consumed),
             (None, []) => false,
@@ -128,6 +134,11 @@ impl Requested {
             .map(Self)
     }
 
+    /// Whether no capacity is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What the request takes of a device with these capacities.
     pub fn consumed(&self, capacity: &BTreeMap<String, Capacity>) -> Amounts {
         capacity.iter().map(|(name, capacity)| (name.clone(), capacity.consumed(self.0.get(name)))).collect()
@@ -139,8 +150,10 @@ impl Requested {
             return false;
         }
         capacity.iter().all(|(name, capacity)| {
-            let consumed = capacity.consumed(self.0.get(name));
-            if capacity.violates_policy(&consumed) {
+            let requested = self.0.get(name);
+            let consumed = capacity.consumed(requested);
+            // The default is allowed whatever the policy says, but only to those who do not ask.
+            if (requested.is_some() || !capacity.has_default()) && capacity.violates_policy(&consumed) {
                 return false;
             }
             let taken = taken.iter().flatten().filter_map(|amounts| amounts.get(name));
@@ -200,7 +213,6 @@ mod tests {
         }
         assert!(range.violates_policy(&quantity("9Gi")));
         assert!(range.violates_policy(&quantity("3Gi")));
-        assert!(!range.violates_policy(&quantity("1Gi")), "the default is always allowed");
         assert!(values.violates_policy(&quantity("9")));
     }
 
@@ -215,6 +227,18 @@ mod tests {
         assert!(!Requested::default().fits(&device, [Some(&taken), None]), "no request takes everything");
         let unknown = Requested(BTreeMap::from([("cores".to_owned(), quantity("1"))]));
         assert!(!unknown.fits(&device, [None, None]));
+    }
+
+    #[test]
+    fn the_default_is_allowed_to_those_who_do_not_ask() {
+        let device = BTreeMap::from([(
+            "memory".to_owned(),
+            capacity(serde_json::json!({"value": "10Gi", "requestPolicy": {
+                "default": "1Gi", "validRange": {"min": "2Gi", "max": "3Gi", "step": "2Gi"}}})),
+        )]);
+        assert!(Requested::default().fits(&device, [None, None]));
+        let three = Requested(BTreeMap::from([("memory".to_owned(), quantity("3Gi"))]));
+        assert!(!three.fits(&device, [None, None]), "rounded up to 4Gi it is beyond the maximum");
     }
 
     #[test]

@@ -160,8 +160,9 @@ fn term(term: &api::PodAffinityTerm, namespace: &str, strings: &mut Interner) ->
     Ok(AffinityTerm {
         pods: PodMatch {
             namespaces: namespaces.into(),
-            namespace_selector: Selector::compile(term.namespace_selector.as_ref(), strings)?,
+            // Of two that cannot be read the pod's own selector is complained about.
             selector: Selector::compile(term.label_selector.as_ref(), strings)?,
+            namespace_selector: Selector::compile(term.namespace_selector.as_ref(), strings)?,
         },
         topology_key: strings.intern(&term.topology_key),
     })

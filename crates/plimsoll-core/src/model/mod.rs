@@ -17,7 +17,7 @@ pub use intern::{Interner, Sym};
 pub use labels::{LabelSet, Operator, Requirement, Selector};
 pub use node::NodeSpec;
 pub use node_affinity::{NodeAffinity, NodeSelectorTerm, PreferredTerm};
-pub use pod::{Controller, ControllerKind, HostPort, LocalShape, PodShape, SpreadConstraint};
+pub use pod::{Controller, ControllerKind, HostPort, LocalShape, PodShape, PodSpread, SpreadConstraint};
 pub use resources::{Requests, ResourceId, ResourceNames};
 pub use taints::{Effect, Taint, Toleration};
 

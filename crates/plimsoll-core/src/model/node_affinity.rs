@@ -2,6 +2,7 @@
 
 use super::intern::{Interner, Sym};
 use super::labels::{LabelSet, Requirement, Selector};
+use super::validation::{aggregate, as_json};
 use k8s_openapi::api::core::v1 as api;
 use std::collections::BTreeMap;
 
@@ -16,28 +17,42 @@ pub struct NodeSelectorTerm {
 }
 
 impl NodeSelectorTerm {
-    /// Compiles a term. `Ok(None)` is an empty term, which matches nothing and is left out.
-    pub fn compile(term: &api::NodeSelectorTerm, strings: &mut Interner) -> Result<Option<Self>, String> {
+    /// Compiles a term that stands at `path`. `Ok(None)` is an empty term, which matches nothing and is left out.
+    pub fn compile(
+        path: &str,
+        term: &api::NodeSelectorTerm,
+        strings: &mut Interner,
+    ) -> Result<Option<Self>, Vec<String>> {
         let expressions = term.match_expressions.as_deref().unwrap_or_default();
         let fields = term.match_fields.as_deref().unwrap_or_default();
         if expressions.is_empty() && fields.is_empty() {
             return Ok(None);
         }
-        let labels = expressions
-            .iter()
-            .map(|e| Requirement::compile(&e.key, &e.operator, e.values.as_deref().unwrap_or_default(), strings))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut errors = Vec::new();
+        let mut labels = Vec::new();
+        for (index, expression) in expressions.iter().enumerate() {
+            let (path, operator) = (format!("{path}.matchExpressions[{index}]."), expression.operator.as_str());
+            if !LABEL_OPERATORS.contains(&operator) {
+                errors.push(unsupported(&path, operator, &LABEL_OPERATORS));
+                continue;
+            }
+            match Requirement::compile(&path, &expression.key, operator, expression.values.as_deref(), strings) {
+                Ok(requirement) => labels.push(requirement),
+                Err(more) => errors.extend(more),
+            }
+        }
         let (mut names, mut impossible) = (Vec::new(), false);
-        for field in fields {
-            let equal = match field.operator.as_str() {
-                "In" => true,
-                "NotIn" => false,
-                other => {
-                    return Err(format!("operator: Unsupported value: {other:?}: supported values: \"In\", \"NotIn\""));
-                }
-            };
+        for (index, field) in fields.iter().enumerate() {
+            let (path, operator) = (format!("{path}.matchFields[{index}]."), field.operator.as_str());
+            if !FIELD_OPERATORS.contains(&operator) {
+                errors.push(unsupported(&path, operator, &FIELD_OPERATORS));
+                continue;
+            }
+            let equal = operator == "In";
             let [value] = field.values.as_deref().unwrap_or_default() else {
-                return Err("values: Invalid value: must have one element".into());
+                let values = as_json(field.values.as_deref());
+                errors.push(format!("{path}values: Invalid value: {values}: must have one element"));
+                continue;
             };
             // Only the name is a known field; any other is always empty.
             if field.key == "metadata.name" {
@@ -45,6 +60,9 @@ impl NodeSelectorTerm {
             } else if value.is_empty() != equal {
                 impossible = true;
             }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
         }
         Ok(Some(Self { labels: labels.into(), names: names.into(), impossible }))
     }
@@ -55,6 +73,16 @@ impl NodeSelectorTerm {
             && self.labels.iter().all(|requirement| requirement.accepts(labels.get(requirement.key), strings))
             && self.names.iter().all(|&(wanted, equal)| (wanted == name) == equal)
     }
+}
+
+/// What a node selector can ask of a label.
+const LABEL_OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+/// What a node selector can ask of a field.
+const FIELD_OPERATORS: [&str; 2] = ["In", "NotIn"];
+
+fn unsupported(path: &str, operator: &str, supported: &[&str]) -> String {
+    let supported = supported.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    format!("{path}operator: Unsupported value: {operator:?}: supported values: {supported}")
 }
 
 /// A term with the weight it adds to the nodes that meet it.
@@ -94,7 +122,7 @@ impl NodeAffinity {
                 required
                     .node_selector_terms
                     .iter()
-                    .filter_map(|term| NodeSelectorTerm::compile(term, strings).ok().flatten())
+                    .filter_map(|term| NodeSelectorTerm::compile("", term, strings).ok().flatten())
                     .collect()
             }),
             named: required.and_then(|required| named_nodes(&required.node_selector_terms, strings)),
@@ -107,12 +135,14 @@ impl NodeAffinity {
         terms: &[api::PreferredSchedulingTerm],
         strings: &mut Interner,
     ) -> Result<Box<[PreferredTerm]>, String> {
-        let mut compiled = Vec::new();
-        for preferred in terms.iter().filter(|term| term.weight != 0) {
-            let term = NodeSelectorTerm::compile(&preferred.preference, strings)?;
-            compiled.extend(term.map(|term| PreferredTerm { term, weight: preferred.weight }));
+        let (mut compiled, mut errors) = (Vec::new(), Vec::new());
+        for (index, preferred) in terms.iter().enumerate().filter(|(_, term)| term.weight != 0) {
+            match NodeSelectorTerm::compile(&format!("[{index}]"), &preferred.preference, strings) {
+                Ok(term) => compiled.extend(term.map(|term| PreferredTerm { term, weight: preferred.weight })),
+                Err(more) => errors.extend(more),
+            }
         }
-        Ok(compiled.into())
+        if errors.is_empty() { Ok(compiled.into()) } else { Err(aggregate(errors)) }
     }
 
     /// Whether the pod says nothing that a node could fail.

@@ -69,6 +69,42 @@ pub struct SpreadConstraint {
     pub honor_taints: bool,
 }
 
+/// The spread constraints of a pod.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct PodSpread {
+    /// Those that can be read.
+    pub constraints: Box<[SpreadConstraint]>,
+    /// Whether the pod has any, so that defaults do not apply.
+    pub is_stated: bool,
+    /// Why the hard ones cannot be read; such a pod cannot be placed.
+    pub hard_error: Option<Box<str>>,
+    /// Why the soft ones cannot be read; nodes cannot be ranked for such a pod.
+    pub soft_error: Option<Box<str>>,
+}
+
+impl PodSpread {
+    fn compile(stated: &[api::TopologySpreadConstraint], labels: &LabelSet, strings: &mut Interner) -> Self {
+        let mut spread = Self { is_stated: !stated.is_empty(), ..Self::default() };
+        let mut constraints = Vec::new();
+        for constraint in stated {
+            let error = match constraint.when_unsatisfiable.as_str() {
+                "DoNotSchedule" => &mut spread.hard_error,
+                "ScheduleAnyway" => &mut spread.soft_error,
+                // Neither filter nor score looks at any other.
+                _ => continue,
+            };
+            match SpreadConstraint::compile(constraint, labels, strings) {
+                Ok(constraint) => constraints.push(constraint),
+                Err(problem) => {
+                    error.get_or_insert_with(|| problem.into());
+                }
+            }
+        }
+        spread.constraints = constraints.into();
+        spread
+    }
+}
+
 impl SpreadConstraint {
     /// Compiles a constraint of a pod with these labels.
     pub fn compile(
@@ -137,8 +173,8 @@ pub struct PodShape {
     pub local: Arc<LocalShape>,
     /// The company it wants.
     pub affinity: PodAffinity,
-    /// Its own spread constraints, or why they cannot be read.
-    pub spread: Result<Box<[SpreadConstraint]>, Box<str>>,
+    /// Its own spread constraints.
+    pub spread: PodSpread,
     /// Its controller.
     pub controller: Option<Controller>,
     /// Scheduling gates that hold it back.
@@ -167,13 +203,8 @@ fn compile(
     let empty = api::PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&empty);
     let labels = LabelSet::compile(pod.metadata.labels.as_ref(), strings);
-    let spread = spec
-        .topology_spread_constraints
-        .iter()
-        .flatten()
-        .map(|constraint| SpreadConstraint::compile(constraint, &labels, strings))
-        .collect::<Result<Box<[_]>, _>>()
-        .map_err(Into::into);
+    let spread = spec.topology_spread_constraints.as_deref().unwrap_or_default();
+    let spread = PodSpread::compile(spread, &labels, strings);
     let volumes = PodVolumes::from_pod(pod);
     let local = local(pod, spec, strings, resources)?;
     Ok(PodShape {

@@ -76,6 +76,11 @@ impl Plugin for DynamicResources {
         self.check(cycle, node).err().map(|status| status.reason).into_iter().collect()
     }
 
+    fn post_filter_message(&self, cycle: &Cycle<'_>) -> Option<String> {
+        let (prepared, pod) = (self.prepared.borrow(), cycle.pod.object.as_deref()?);
+        Some(plugin::post_filter(prepared.as_deref()?, pod).status.reason)
+    }
+
     fn score(&self, cycle: &Cycle<'_>, nodes: &[NodeId], scores: &mut [i64]) {
         if let Some(prepared) = self.prepared.borrow().as_deref() {
             for (score, node) in scores.iter_mut().zip(nodes) {

@@ -432,7 +432,7 @@ impl ClusterState {
         Ok(())
     }
 
-    fn expect_phase(&self, id: PodId, phase: Phase, step: &'static str) -> Result<(), StateError> {
+    pub(crate) fn expect_phase(&self, id: PodId, phase: Phase, step: &'static str) -> Result<(), StateError> {
         match self.pod(id) {
             None => Err(StateError::UnknownPod(format!("#{}", id.index()))),
             Some(pod) if pod.phase != phase => {

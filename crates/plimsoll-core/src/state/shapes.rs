@@ -178,7 +178,7 @@ fn handles(
     topology: &mut impl FnMut(Sym) -> TopologyId,
 ) -> Handles {
     let affinity = &shape.affinity;
-    let spread = shape.spread.as_deref().unwrap_or_default();
+    let spread = &shape.spread.constraints;
     let mut owned = Vec::new();
     let kinds = affinity
         .required

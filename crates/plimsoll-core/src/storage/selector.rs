@@ -4,11 +4,7 @@
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiLabelSelector;
 
-/// The longest name part of a label key, and the longest label value, the API accepts.
-const MAX_LABEL_LEN: usize = 63;
-
-/// The longest DNS subdomain, which the prefix of a label key is.
-const MAX_SUBDOMAIN_LEN: usize = 253;
+use crate::model::validation::{aggregate, requirement_errors};
 
 /// One condition on a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,57 +26,22 @@ enum Test {
 impl Requirement {
     /// Compiles a requirement; the error is worded as Kubernetes does where a user would see it.
     pub fn new(key: &str, operator: &str, values: &[String]) -> Result<Self, String> {
-        let mut problems = Vec::new();
-        if !is_label_key(key) {
-            problems.push(format!("key: Invalid value: {key:?}: not a valid label key"));
+        let problems = requirement_errors("", key, operator, Some(values).filter(|values| !values.is_empty()));
+        if !problems.is_empty() {
+            return Err(aggregate(problems));
         }
         let list = || values.iter().map(|value| value.as_str().into()).collect();
+        let bound = || values.first().and_then(|value| value.parse().ok()).unwrap_or_default();
         let test = match operator {
-            "In" | "NotIn" => {
-                if values.is_empty() {
-                    problems.push(
-                        "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
-                            .to_owned(),
-                    );
-                }
-                if operator == "In" { Test::In(list()) } else { Test::NotIn(list()) }
-            }
-            "Exists" | "DoesNotExist" => {
-                if !values.is_empty() {
-                    problems.push(format!(
-                        "values: Invalid value: {values:?}: values set must be empty for exists and does not exist"
-                    ));
-                }
-                if operator == "Exists" { Test::Exists } else { Test::DoesNotExist }
-            }
-            "Gt" | "Lt" => match values {
-                [value] => match value.parse() {
-                    Ok(bound) if operator == "Gt" => Test::Gt(bound),
-                    Ok(bound) => Test::Lt(bound),
-                    Err(_) => {
-                        return Err(format!(
-                            "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
-                        ));
-                    }
-                },
-                _ => {
-                    return Err(format!(
-                        "values: Invalid value: {values:?}: for 'Gt', 'Lt' operators, exactly one value is required"
-                    ));
-                }
-            },
+            "In" => Test::In(list()),
+            "NotIn" => Test::NotIn(list()),
+            "Exists" => Test::Exists,
+            "DoesNotExist" => Test::DoesNotExist,
+            "Gt" => Test::Gt(bound()),
+            "Lt" => Test::Lt(bound()),
             other => return Err(format!("{other:?} is not a valid label selector operator")),
         };
-        for (index, value) in values.iter().enumerate() {
-            if !is_label_value(value) {
-                problems.push(format!("values[{index}][{key}]: Invalid value: {value:?}: not a valid label value"));
-            }
-        }
-        match problems.as_slice() {
-            [] => Ok(Self { key: key.into(), test }),
-            [one] => Err(one.clone()),
-            many => Err(format!("[{}]", many.join(", "))),
-        }
+        Ok(Self { key: key.into(), test })
     }
 
     /// Whether the labels that `label` looks up satisfy the requirement.
@@ -215,35 +176,6 @@ impl TopologyTerm {
 /// Whether terms joined by OR hold a node; no terms at all hold every node.
 pub fn topology_matches<'a>(terms: &[TopologyTerm], label: &impl Fn(&str) -> Option<&'a str>) -> bool {
     terms.is_empty() || terms.iter().any(|term| term.matches(label))
-}
-
-fn is_label_key(key: &str) -> bool {
-    match key.split_once('/') {
-        None => is_label_name(key),
-        Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name),
-    }
-}
-
-fn is_label_value(value: &str) -> bool {
-    value.is_empty() || is_label_name(value)
-}
-
-fn is_label_name(name: &str) -> bool {
-    let edge = |c: Option<u8>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    name.len() <= MAX_LABEL_LEN
-        && edge(name.bytes().next())
-        && edge(name.bytes().next_back())
-        && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'))
-}
-
-fn is_subdomain(prefix: &str) -> bool {
-    prefix.len() <= MAX_SUBDOMAIN_LEN
-        && prefix.split('.').all(|label| {
-            let edge = |c: Option<u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-            edge(label.bytes().next())
-                && edge(label.bytes().next_back())
-                && label.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
-        })
 }
 
 #[cfg(test)]

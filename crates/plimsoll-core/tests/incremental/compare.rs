@@ -1,7 +1,8 @@
 //! Compares an engine that lived through events with one that is told only what is there now.
 
 use super::engine::Engine;
-use super::universe::{PodKey, PodRecipe};
+use super::events::TEMPLATES;
+use super::universe::PodKey;
 use super::world::World;
 use plimsoll_core::scheduler::Decision;
 use plimsoll_core::state::{ClusterState, Node};
@@ -9,12 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 /// The error names the first thing that differs.
-pub fn compare(
-    world: &World,
-    engine: &mut Engine,
-    probes: &[(PodKey, PodRecipe)],
-    pods_first: bool,
-) -> Result<(), String> {
+pub fn compare(world: &World, engine: &mut Engine, pods_first: bool) -> Result<(), String> {
     engine.scheduler.state.check_consistency()?;
     let mut fresh = world.rebuild(pods_first)?;
     fresh.scheduler.state.check_consistency().map_err(|error| format!("the state built from scratch: {error}"))?;
@@ -22,14 +18,15 @@ pub fn compare(
     for pod in world.pods.values().filter(|pod| pod.is_pending()) {
         compare_decisions(&pod.uid(), engine, &mut fresh)?;
     }
-    for (key, recipe) in probes.iter().filter(|(key, _)| !world.pods.contains_key(&key.uid())) {
-        let pod = recipe.clone().pending().build(*key);
+    let probe = PodKey::PROBE.uid();
+    for template in 0..TEMPLATES {
+        let pod = world.probe(template);
         for engine in [&mut *engine, &mut fresh] {
             engine.apply_pod(&pod)?;
         }
-        compare_decisions(&key.uid(), engine, &mut fresh)?;
+        compare_decisions(&probe, engine, &mut fresh)?;
         for engine in [&mut *engine, &mut fresh] {
-            engine.scheduler.state.delete_pod(&key.uid());
+            engine.scheduler.state.delete_pod(&probe);
         }
     }
     engine.scheduler.state.check_consistency().map_err(|error| format!("after the probes: {error}"))

@@ -3,6 +3,7 @@
 use super::universe::parse;
 use k8s_openapi::api::core::v1 as api;
 use plimsoll_core::config::Configuration;
+use plimsoll_core::reserve::Reservation;
 use plimsoll_core::scheduler::{Decision, Scheduler};
 use plimsoll_core::state::{Phase, PodId};
 use serde_json::{Value, json};
@@ -32,6 +33,11 @@ fn with(name: &str, uid: &str, node: Option<&str>, more: Value) -> api::Pod {
     parse(json!({"metadata": metadata, "spec": spec}))
 }
 
+/// Needs a claim.
+fn claims(name: &str) -> Value {
+    json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]})
+}
+
 /// Keeps pods of its kind from each other's host.
 fn alone() -> Value {
     json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
@@ -53,9 +59,33 @@ impl Cluster {
         self.0.state.apply_pod(pod).unwrap().expect("the pod has not ended")
     }
 
-    fn assume(&mut self, pod: PodId, node: &str) {
+    fn assume(&mut self, pod: PodId, node: &str) -> Reservation {
         let node = self.0.state.node_named(node).unwrap();
-        self.0.reserve(pod, node).unwrap();
+        self.0.reserve(pod, node).unwrap()
+    }
+
+    /// One volume and one claim for it, to be bound when a pod comes.
+    fn with_volume(mut self) -> Self {
+        let storage = &mut self.0.state.storage;
+        let class = json!({"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner",
+                           "volumeBindingMode": "WaitForFirstConsumer"});
+        storage.apply_class(&parse(class)).unwrap();
+        let spec =
+            json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "local", "capacity": {"storage": "1Gi"}});
+        let volume = json!({"metadata": {"name": "v"}, "spec": spec, "status": {"phase": "Available"}});
+        storage.apply_volume(&parse(volume)).unwrap();
+        for name in ["mine", "theirs"] {
+            let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "local",
+                              "resources": {"requests": {"storage": "1Gi"}}});
+            let metadata = json!({"name": name, "namespace": "default", "uid": name});
+            storage.apply_claim(&parse(json!({"metadata": metadata, "spec": spec}))).unwrap();
+        }
+        self
+    }
+
+    fn can_place(&mut self, pod: &api::Pod) -> bool {
+        let id = self.tell(pod);
+        matches!(self.0.decide(id), Ok(Decision::Place { .. }))
     }
 
     /// The cores in use on a node, after a look at everything that is kept beside them.
@@ -133,6 +163,45 @@ fn an_assumed_pod_that_is_deleted_gives_its_room_back() {
     // The binding that fails afterwards, since the pod is gone, changes nothing.
     cluster.0.state.forget(id).unwrap_err();
     assert_eq!(cluster.used("n"), 0);
+}
+
+#[test]
+fn a_binding_that_fails_after_its_pod_is_gone_gives_back_its_volumes_and_nobody_elses_room() {
+    let mut cluster = Cluster::of(&["n"]).with_volume();
+    let id = cluster.tell(&with("db", "u1", None, claims("mine")));
+    let reservation = cluster.assume(id, "n");
+    let rival = with("rival", "u2", None, claims("theirs"));
+    assert!(!cluster.can_place(&rival), "the only volume is taken");
+    cluster.0.state.delete_pod("u1");
+    let successor = cluster.tell(&pod("web", "u3", None));
+    assert_eq!(successor, id, "the index of the deleted pod is used again");
+    cluster.assume(successor, "n");
+    cluster.0.unreserve(reservation);
+    assert_eq!(cluster.used("n"), 1, "the successor keeps its room");
+    assert!(cluster.can_place(&rival), "the volume is free");
+}
+
+#[test]
+fn a_pod_is_not_reserved_twice_and_keeps_what_it_has() {
+    let mut cluster = Cluster::of(&["n", "m"]).with_volume();
+    let id = cluster.tell(&with("db", "u1", None, claims("mine")));
+    cluster.assume(id, "n");
+    let elsewhere = cluster.0.state.node_named("m").unwrap();
+    let error = cluster.0.reserve(id, elsewhere).unwrap_err();
+    assert_eq!(error.to_string(), "pod default/db: cannot reserve, it is Assumed");
+    assert_eq!((cluster.used("n"), cluster.used("m")), (1, 0));
+    assert!(!cluster.can_place(&with("rival", "u2", None, claims("theirs"))), "the volume is still taken");
+}
+
+#[test]
+fn a_binding_that_succeeded_without_our_knowing_is_not_undone() {
+    let mut cluster = Cluster::of(&["n"]);
+    let id = cluster.tell(&pod("web", "u1", None));
+    let reservation = cluster.assume(id, "n");
+    // The answer to our binding was lost, but the watch shows that it was carried out.
+    cluster.tell(&pod("web", "u1", Some("n")));
+    cluster.0.unreserve(reservation);
+    assert_eq!(cluster.used("n"), 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Everything beside nodes and pods: namespaces, services, controllers, budgets and storage.
 
-use super::universe::{CLAIMS, NAMESPACES, NODES, any_selector, label_map, one_of, parse, selector};
+use super::universe::{CLAIMS, DEVICE_CLAIMS, NAMESPACES, NODES, any_selector, label_map, one_of, parse, selector};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plimsoll_core::model::ControllerKind;
 use plimsoll_core::state::ClusterState;
@@ -23,6 +23,9 @@ pub enum Kind {
     CsiDriver,
     Capacity,
     Attachment,
+    DeviceClass,
+    ResourceSlice,
+    ResourceClaim,
 }
 
 /// An object, as the API serves it.
@@ -64,6 +67,9 @@ impl Object {
             Kind::CsiDriver => drop(state.storage.apply_csi_driver(&parse(value)).unwrap()),
             Kind::Capacity => drop(state.storage.apply_capacity(&parse(value)).unwrap()),
             Kind::Attachment => drop(state.storage.apply_attachment(&parse(value)).unwrap()),
+            Kind::DeviceClass => state.apply_device_class(&parse(value)),
+            Kind::ResourceSlice => state.apply_resource_slice(&parse(value)).unwrap(),
+            Kind::ResourceClaim => state.apply_resource_claim(&parse(value)).unwrap(),
         }
     }
 
@@ -87,6 +93,9 @@ impl Object {
             Kind::CsiDriver => drop(state.storage.remove_csi_driver(name)),
             Kind::Capacity => drop(state.storage.remove_capacity(namespace, name)),
             Kind::Attachment => drop(state.storage.remove_attachment(name)),
+            Kind::DeviceClass => state.delete_device_class(name),
+            Kind::ResourceSlice => state.delete_resource_slice(name),
+            Kind::ResourceClaim => state.delete_resource_claim(namespace, name),
         }
     }
 }
@@ -113,6 +122,7 @@ pub fn any_object() -> impl Strategy<Value = Object> {
         4 => any_claim(),
         2 => any_class(),
         1 => any_csi_object(),
+        4 => any_device_object(),
     ]
 }
 
@@ -244,4 +254,63 @@ fn any_csi_object() -> impl Strategy<Value = Object> {
         Object { kind: Kind::Attachment, value: json!({"metadata": {"name": name}, "spec": spec}) }
     });
     prop_oneof![3 => node, 1 => driver, 1 => capacity, 1 => attachment]
+}
+
+const GPU_DRIVER: &str = "gpu.example.com";
+const DEVICE_CLASSES: [&str; 2] = ["any", "fast"];
+const POOLS: [&str; 3] = ["pool0", "pool1", "pool2"];
+
+fn any_device_object() -> impl Strategy<Value = Object> {
+    prop_oneof![2 => any_device_class(), 4 => any_resource_slice(), 4 => any_resource_claim()]
+}
+
+/// A class may also serve an extended resource, which changes what nodes without it are good for.
+fn any_device_class() -> impl Strategy<Value = Object> {
+    let serves = prop::option::weighted(0.3, Just("example.com/gpu"));
+    (one_of(&DEVICE_CLASSES), serves)
+        .prop_map(|(name, serves)| {
+            let fast = json!([{"cel": {"expression": format!(r#"device.attributes["{GPU_DRIVER}"].speed > 1"#)}}]);
+            let selectors = if name == "fast" { fast } else { json!([]) };
+            json!({"metadata": {"name": name}, "spec": {"selectors": selectors, "extendedResourceName": serves}})
+        })
+        .prop_map(object(Kind::DeviceClass))
+}
+
+fn any_resource_slice() -> impl Strategy<Value = Object> {
+    let place = prop_oneof![
+        3 => one_of(&NODES).prop_map(|node| json!({"nodeName": node})),
+        1 => Just(json!({"allNodes": true})),
+        1 => one_of(&["z0", "z1"]).prop_map(|zone| json!({"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]}})),
+    ];
+    let speeds = prop::collection::vec(1..3_i64, 1..3);
+    (one_of(&["sl0", "sl1", "sl2"]), one_of(&POOLS), 1..3_i64, place, speeds)
+        .prop_map(|(name, pool, generation, mut spec, speeds)| {
+            let devices = speeds
+                .iter()
+                .enumerate()
+                .map(|(at, speed)| json!({"name": format!("d{at}"), "attributes": {"speed": {"int": speed}}}));
+            spec["driver"] = json!(GPU_DRIVER);
+            spec["pool"] = json!({"name": pool, "generation": generation, "resourceSliceCount": 1});
+            spec["devices"] = devices.collect();
+            json!({"metadata": {"name": name}, "spec": spec})
+        })
+        .prop_map(object(Kind::ResourceSlice))
+}
+
+fn any_resource_claim() -> impl Strategy<Value = Object> {
+    let allocation = (one_of(&POOLS), one_of(&["d0", "d1"]), prop::option::of(one_of(&["uid-0-0", "uid-3-0"])));
+    let allocation = prop::option::weighted(0.3, allocation);
+    (one_of(&DEVICE_CLAIMS), one_of(&NAMESPACES), one_of(&DEVICE_CLASSES), allocation)
+        .prop_map(|(name, namespace, class, allocation)| {
+            let uid = format!("{namespace}-{name}");
+            let status = allocation.map(|(pool, device, user)| {
+                let result = json!({"request": "r", "driver": GPU_DRIVER, "pool": pool, "device": device});
+                let users = user.map(|uid| json!([{"resource": "pods", "name": "p", "uid": uid}]));
+                json!({"allocation": {"devices": {"results": [result]}}, "reservedFor": users})
+            });
+            json!({"metadata": {"name": name, "namespace": namespace, "uid": uid}, "status": status, "spec": {
+                "devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": class}}]}}})
+        })
+        .prop_map(object(Kind::ResourceClaim))
 }

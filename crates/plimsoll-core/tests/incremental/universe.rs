@@ -10,11 +10,14 @@ pub const NODES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
 /// Names of namespaces; pods live in them whether they are known or not.
 pub const NAMESPACES: [&str; 3] = ["default", "blue", "green"];
 /// How many names of pods there are.
-pub const POD_NAMES: usize = 6;
+pub const POD_NAMES: usize = 8;
 /// How often each name is used again with a new UID.
 pub const GENERATIONS: usize = 2;
 /// Names of claims, the same in every namespace.
 pub const CLAIMS: [&str; 3] = ["c0", "c1", "c2"];
+
+/// Names of claims for devices, the same in every namespace.
+pub const DEVICE_CLAIMS: [&str; 2] = ["g0", "g1"];
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -98,7 +101,7 @@ pub fn any_node() -> impl Strategy<Value = NodeRecipe> {
     let taints = prop_oneof![3 => Just(Vec::new()), 1 => taints];
     let images =
         vec![("web:1", 300 << 20), ("web:1", 800 << 20), ("db:latest", 900 << 20), ("db@sha256:00", 900 << 20)];
-    let offered = (one_of(&["1", "2", "4", "0"]), one_of(&["1Gi", "4Gi", "1"]), one_of(&[2, 4, 110]), 0..3_u8);
+    let offered = (one_of(&["2", "4", "8"]), one_of(&["1Gi", "4Gi", "8Gi"]), one_of(&[3, 5, 110]), 0..4_u8);
     (labels, taints, prop::bool::weighted(0.1), offered, subsequence(images, 0..=3), prop::bool::weighted(0.2))
         .prop_map(
             |((zone, hostname, disk, rack), taints, unschedulable, (cpu, memory, pods, gpus), images, features)| {
@@ -155,6 +158,9 @@ pub fn any_pod_key() -> impl Strategy<Value = PodKey> {
 }
 
 impl PodKey {
+    /// A pod that no event is about.
+    pub const PROBE: Self = Self { name: POD_NAMES, generation: 0 };
+
     pub fn uid(self) -> String {
         format!("uid-{}-{}", self.name, self.generation)
     }
@@ -180,7 +186,7 @@ struct TermRecipe {
 }
 
 fn any_term() -> impl Strategy<Value = TermRecipe> {
-    let weight = prop::option::of(one_of(&[1, 7, 100]));
+    let weight = prop::option::weighted(0.7, one_of(&[1, 7, 100]));
     (any::<bool>(), weight, any_selector(), 0..6_usize, one_of(&TOPOLOGIES)).prop_map(
         |(anti, weight, selector, namespaces, topology)| TermRecipe { anti, weight, selector, namespaces, topology },
     )
@@ -220,7 +226,7 @@ struct SpreadRecipe {
 
 fn any_spread() -> impl Strategy<Value = SpreadRecipe> {
     let policy = || rarely(one_of(&["Honor", "Ignore"]));
-    let base = (1..3_i32, one_of(&TOPOLOGIES), any::<bool>(), any_selector());
+    let base = (1..4_i32, one_of(&TOPOLOGIES), prop::bool::weighted(0.4), any_selector());
     (base, rarely(1..4_i32), policy(), policy(), prop::bool::weighted(0.2)).prop_map(
         |((max_skew, topology, hard, selector), min_domains, node_affinity, taints, by_revision)| SpreadRecipe {
             max_skew,
@@ -277,17 +283,43 @@ enum Leaving {
     Preempted,
 }
 
-/// What a pod is made of.
+/// Where the API server says a pod is.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The node it is on.
+    pub node: Option<&'static str>,
+    /// The node that is kept for it.
+    pub nominated: Option<&'static str>,
+    leaving: Leaving,
+}
+
+impl Told {
+    /// Waiting for a node.
+    pub const PENDING: Self = Self { node: None, nominated: None, leaving: Leaving::No };
+
+    /// The same, but on its way out because a more important pod needs its room.
+    pub fn preempted(self) -> Self {
+        Self { leaving: Leaving::Preempted, ..self }
+    }
+}
+
+pub fn any_told() -> impl Strategy<Value = Told> {
+    let leaving = prop_oneof![
+        8 => Just(Leaving::No), 1 => Just(Leaving::Deleted), 1 => Just(Leaving::Preempted)
+    ];
+    (prop::option::of(one_of(&NODES)), rarely(one_of(&NODES)), leaving).prop_map(|(node, nominated, leaving)| Told {
+        node,
+        nominated,
+        leaving,
+    })
+}
+
+/// What a pod is made of, wherever it is.
 #[derive(Debug, Clone)]
 pub struct PodRecipe {
     labels: Vec<(&'static str, &'static str)>,
     priority: i32,
     never_preempts: bool,
-    /// The node the API server says it is on.
-    pub node: Option<&'static str>,
-    leaving: Leaving,
-    /// The node the API server says is kept for it.
-    pub nominated: Option<&'static str>,
     requests: (Option<&'static str>, Option<&'static str>, u8),
     ports: Vec<(u16, &'static str, &'static str)>,
     tolerations: Vec<(&'static str, &'static str)>,
@@ -298,6 +330,7 @@ pub struct PodRecipe {
     image: Option<&'static str>,
     host_users: bool,
     volumes: Vec<usize>,
+    device_claim: Option<&'static str>,
     owner: Option<(&'static str, &'static str)>,
     packer: bool,
 }
@@ -305,10 +338,6 @@ pub struct PodRecipe {
 pub fn any_pod() -> impl Strategy<Value = PodRecipe> {
     let labels = vec![("app", "a"), ("app", "b"), ("tier", "x"), ("tier", "y")];
     let identity = (subsequence(labels, 0..=3), one_of(&[0, 0, 5, 10, -3]), prop::bool::weighted(0.1));
-    let leaving = prop_oneof![
-        8 => Just(Leaving::No), 1 => Just(Leaving::Deleted), 1 => Just(Leaving::Preempted)
-    ];
-    let place = (prop::option::of(one_of(&NODES)), leaving, rarely(one_of(&NODES)));
     let requests = (
         prop::option::of(one_of(&["100m", "500m", "1", "3"])),
         prop::option::of(one_of(&["64Mi", "1Gi"])),
@@ -322,29 +351,29 @@ pub fn any_pod() -> impl Strategy<Value = PodRecipe> {
         rarely(one_of(&[("disk", "ssd"), (ZONE, "z0")])),
         rarely(0..6_usize),
     );
-    let company = (prop::collection::vec(any_term(), 0..3), prop::collection::vec(any_spread(), 0..3));
+    let company = (
+        prop_oneof![1 => Just(vec![]), 1 => prop::collection::vec(any_term(), 1..4)],
+        prop_oneof![1 => Just(vec![]), 1 => prop::collection::vec(any_spread(), 1..3)],
+    );
     let rest = (
         prop::option::of(one_of(&["web:1", "db", "other"])),
         prop::bool::weighted(0.05),
-        prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(0..6_usize, 1..3)],
+        prop_oneof![5 => Just(vec![]), 1 => prop::collection::vec(0..6_usize, 1..3)],
+        rarely(one_of(&DEVICE_CLAIMS)),
         prop::option::of((one_of(&["ReplicaSet", "StatefulSet", "ReplicationController"]), one_of(&["o0", "o1"]))),
         prop::bool::weighted(0.25),
     );
-    (identity, place, requests, node, company, rest).prop_map(
+    (identity, requests, node, company, rest).prop_map(
         |(
             (labels, priority, never_preempts),
-            (node, leaving, nominated),
             requests,
             (ports, tolerations, node_selector, node_affinity),
             (terms, spread),
-            (image, host_users, volumes, owner, packer),
+            (image, host_users, volumes, device_claim, owner, packer),
         )| PodRecipe {
             labels,
             priority,
             never_preempts,
-            node,
-            leaving,
-            nominated,
             requests,
             ports,
             tolerations,
@@ -355,6 +384,7 @@ pub fn any_pod() -> impl Strategy<Value = PodRecipe> {
             image,
             host_users,
             volumes,
+            device_claim,
             owner,
             packer,
         },
@@ -362,19 +392,7 @@ pub fn any_pod() -> impl Strategy<Value = PodRecipe> {
 }
 
 impl PodRecipe {
-    /// The same pod, but not placed and not on its way out.
-    pub fn pending(mut self) -> Self {
-        (self.node, self.leaving) = (None, Leaving::No);
-        self
-    }
-
-    /// The same pod, on its way out because a more important one needs its room.
-    pub fn preempted(mut self) -> Self {
-        self.leaving = Leaving::Preempted;
-        self
-    }
-
-    pub fn build(&self, key: PodKey) -> api::Pod {
+    pub fn build(&self, key: PodKey, told: &Told) -> api::Pod {
         let mut requests = Map::new();
         let (cpu, memory, gpus) = self.requests;
         insert_some(&mut requests, "cpu", cpu);
@@ -407,13 +425,14 @@ impl PodRecipe {
             "schedulerName": if self.packer { "packer" } else { "default-scheduler" },
             "priority": self.priority,
             "preemptionPolicy": self.never_preempts.then_some("Never"),
-            "nodeName": self.node,
+            "nodeName": told.node,
             "containers": [container],
             "tolerations": tolerations.collect::<Vec<_>>(),
             "nodeSelector": self.node_selector.map(|(key, value)| json!({key: value})),
             "affinity": affinity,
             "topologySpreadConstraints": self.spread.iter().map(SpreadRecipe::build).collect::<Vec<_>>(),
             "hostNetwork": self.host_users, "hostUsers": self.host_users.then_some(false),
+            "resourceClaims": self.device_claim.map(|name| json!([{"name": "devices", "resourceClaimName": name}])),
             "volumes": self.volumes.iter().enumerate().map(|(at, kind)| volume(at, *kind)).collect::<Vec<_>>(),
         });
         let owner = self.owner.map(|(kind, name)| {
@@ -425,12 +444,12 @@ impl PodRecipe {
             "name": format!("p{}", key.name), "namespace": key.namespace(), "uid": key.uid(),
             "labels": self.labels.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect::<Map<_, _>>(),
             "ownerReferences": owner,
-            "deletionTimestamp": (self.leaving != Leaving::No).then_some("2026-01-02T00:00:00Z"),
+            "deletionTimestamp": (told.leaving != Leaving::No).then_some("2026-01-02T00:00:00Z"),
         });
         let status = json!({
             "startTime": key.start_time(),
-            "nominatedNodeName": self.nominated,
-            "conditions": (self.leaving == Leaving::Preempted).then(|| vec![condition]),
+            "nominatedNodeName": told.nominated,
+            "conditions": (told.leaving == Leaving::Preempted).then(|| vec![condition]),
         });
         parse(json!({"metadata": metadata, "spec": spec, "status": status}))
     }

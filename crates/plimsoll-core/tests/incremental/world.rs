@@ -1,10 +1,11 @@
 //! What the cluster is by the events so far: a plain list of objects, with none of the engine's counts.
 
 use super::engine::Engine;
-use super::events::{Clearing, Event};
+use super::events::{Clearing, Event, Template};
 use super::objects::{Kind, Object};
-use super::universe::{NodeRecipe, PodKey, PodRecipe, parse};
+use super::universe::{NodeRecipe, PodKey, PodRecipe, Told, parse};
 use k8s_openapi::api::core::v1 as api;
+use plimsoll_core::reserve::Reservation;
 use plimsoll_core::scheduler::Decision;
 use plimsoll_core::state::Phase;
 use serde_json::json;
@@ -23,20 +24,35 @@ pub enum Place {
 #[derive(Debug)]
 pub struct KnownPod {
     key: PodKey,
-    recipe: PodRecipe,
+    template: Template,
+    told: Told,
     place: Place,
     nominated: Option<String>,
 }
 
 /// The cluster as events tell it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct World {
+    templates: Vec<PodRecipe>,
     nodes: BTreeMap<&'static str, NodeRecipe>,
     pub pods: BTreeMap<String, KnownPod>,
     objects: BTreeMap<(Kind, String), Object>,
+    /// Bindings under way.
+    reserved: Vec<(PodKey, Reservation)>,
 }
 
 impl World {
+    /// An empty cluster whose pods are made from these templates.
+    pub fn new(templates: Vec<PodRecipe>) -> Self {
+        Self {
+            templates,
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            reserved: Vec::new(),
+        }
+    }
+
     /// Lets something happen, here and to the engine; the error is what the engine does wrong.
     pub fn happen(&mut self, event: &Event, engine: &mut Engine) -> Result<(), String> {
         match event {
@@ -52,15 +68,15 @@ impl World {
                 let gone = engine.scheduler.state.delete_node(name);
                 same("node is known", gone.is_some(), self.nodes.remove(name).is_some())?;
             }
-            Event::Pod(key, recipe) => self.apply_pod(*key, recipe, engine)?,
-            Event::UnreadablePod(key, recipe) => {
-                let mut pod = recipe.build(*key);
+            Event::Pod(key, template, told) => self.apply_pod(*key, *template, told, engine)?,
+            Event::UnreadablePod(key, template, told) => {
+                let mut pod = self.build(*key, *template, told);
                 let overhead = [("cpu".to_owned(), parse(json!("some")))].into();
                 pod.spec.get_or_insert_default().overhead = Some(overhead);
                 refused(engine.apply_pod(&pod))?;
             }
-            Event::PodEnded(key, recipe) => {
-                let mut pod = recipe.build(*key);
+            Event::PodEnded(key, template, told) => {
+                let mut pod = self.build(*key, *template, told);
                 pod.status.get_or_insert_default().phase = Some("Succeeded".into());
                 same("pod that has ended", engine.apply_pod(&pod)?, None)?;
                 self.pods.remove(&key.uid());
@@ -100,28 +116,44 @@ impl World {
                 object.delete(&mut engine.scheduler.state);
                 self.objects.remove(&object.key());
             }
-            Event::Compare => {}
+            Event::Look(template) => {
+                let id = engine.apply_pod(&self.probe(*template))?.ok_or("the probe has ended")?;
+                engine.decide(id)?.ok();
+                engine.scheduler.state.delete_pod(&PodKey::PROBE.uid());
+            }
+            Event::Reserve(key, node) => self.reserve(*key, node, engine)?,
+            // What is assumed of volumes and devices is not a matter of what is there, so nothing is compared with it.
+            Event::BindingsFail | Event::Compare => self.fail_bindings(engine),
         }
         Ok(())
     }
 
-    fn apply_pod(&mut self, key: PodKey, recipe: &PodRecipe, engine: &mut Engine) -> Result<(), String> {
-        engine.apply_pod(&recipe.build(key))?;
+    fn build(&self, key: PodKey, template: Template, told: &Told) -> api::Pod {
+        self.templates[template].build(key, told)
+    }
+
+    /// A pending pod that none of the events is about.
+    pub fn probe(&self, template: Template) -> api::Pod {
+        self.build(PodKey::PROBE, template, &Told::PENDING)
+    }
+
+    fn apply_pod(&mut self, key: PodKey, template: Template, news: &Told, engine: &mut Engine) -> Result<(), String> {
+        engine.apply_pod(&self.build(key, template, news))?;
         let before = self.pods.remove(&key.uid());
-        let place = match (recipe.node, before.as_ref().map(|before| &before.place)) {
+        let place = match (news.node, before.as_ref().map(|before| &before.place)) {
             (Some(node), _) => Place::Bound(node.into()),
             // A pod never goes back from its node, so news without one is older than its placement.
             (None, Some(before)) => before.clone(),
             (None, None) => Place::Pending,
         };
-        let told = recipe.nominated.map(str::to_owned);
+        let told = news.nominated.map(str::to_owned);
         let nominated = match before {
             _ if place != Place::Pending => None,
             // The API server has not heard of a nomination of ours yet.
-            Some(before) if before.recipe.nominated.is_none() && told.is_none() => before.nominated,
+            Some(before) if before.told.nominated.is_none() && told.is_none() => before.nominated,
             _ => told,
         };
-        self.pods.insert(key.uid(), KnownPod { key, recipe: recipe.clone(), place, nominated });
+        self.pods.insert(key.uid(), KnownPod { key, template, told: news.clone(), place, nominated });
         Ok(())
     }
 
@@ -129,12 +161,37 @@ impl World {
         let state = &mut engine.scheduler.state;
         let (Some(pod), Some(id)) = (self.pods.get_mut(&key.uid()), state.pod_id(&key.uid())) else { return Ok(()) };
         let Some(node_id) = state.node_named(node) else { return Ok(()) };
-        let done = engine.scheduler.reserve(id, node_id).is_ok();
+        let done = state.assume(id, node_id).is_ok();
         same("assumed", done, pod.place == Place::Pending)?;
         if done {
             (pod.place, pod.nominated) = (Place::Assumed(node.into()), None);
         }
         Ok(())
+    }
+
+    fn reserve(&mut self, key: PodKey, node: &str, engine: &mut Engine) -> Result<(), String> {
+        let state = &engine.scheduler.state;
+        let (Some(pod), Some(id)) = (self.pods.get_mut(&key.uid()), state.pod_id(&key.uid())) else { return Ok(()) };
+        let Some(node_id) = state.node_named(node) else { return Ok(()) };
+        // Volumes and devices may be the reason that it cannot be.
+        if let Ok(reservation) = engine.scheduler.reserve(id, node_id) {
+            same("reserved", Place::Pending, pod.place.clone())?;
+            (pod.place, pod.nominated) = (Place::Assumed(node.into()), None);
+            self.reserved.push((key, reservation));
+        }
+        Ok(())
+    }
+
+    /// Every binding under way fails; meanwhile its pod may have gone, or be bound by somebody else.
+    fn fail_bindings(&mut self, engine: &mut Engine) {
+        for (key, reservation) in std::mem::take(&mut self.reserved) {
+            engine.scheduler.unreserve(reservation);
+            if let Some(pod) = self.pods.get_mut(&key.uid())
+                && let Place::Assumed(_) = pod.place
+            {
+                pod.place = Place::Pending;
+            }
+        }
     }
 
     fn nominate(&mut self, key: PodKey, node: Option<&str>, engine: &mut Engine) {
@@ -162,12 +219,13 @@ impl World {
                 let name = state.node_name(found.node).to_owned();
                 let victims = found.victims.iter().filter_map(|id| state.pod(*id)).map(|pod| pod.uid.to_string());
                 let victims: Vec<_> = victims.filter_map(|uid| self.pods.get(&uid)).collect();
-                let victims: Vec<_> = victims.into_iter().map(|pod| (pod.key, pod.recipe.clone())).collect();
+                let victims: Vec<_> =
+                    victims.into_iter().map(|pod| (pod.key, pod.template, pod.told.clone())).collect();
                 self.nominate(key, Some(&name), engine);
-                for (victim, recipe) in victims {
+                for (victim, template, told) in victims {
                     let event = match clearing {
                         Clearing::AtOnce => Event::PodGone(victim),
-                        Clearing::Graceful => Event::Pod(victim, Box::new(recipe.preempted())),
+                        Clearing::Graceful => Event::Pod(victim, template, told.preempted()),
                     };
                     self.happen(&event, engine)?;
                 }
@@ -181,11 +239,11 @@ impl World {
     pub fn rebuild(&self, pods_first: bool) -> Result<Engine, String> {
         let mut engine = Engine::new();
         self.objects.values().for_each(|object| object.apply(&mut engine.scheduler.state));
-        let told = |pod: &KnownPod| pod.recipe.node.is_some();
+        let told = |pod: &KnownPod| pod.told.node.is_some();
         for first in [true, false] {
             if first == pods_first {
                 for pod in self.pods.values().filter(|pod| told(pod)) {
-                    engine.apply_pod(&pod.recipe.build(pod.key))?;
+                    engine.apply_pod(&self.build(pod.key, pod.template, &pod.told))?;
                 }
             } else {
                 for (name, recipe) in &self.nodes {
@@ -194,7 +252,7 @@ impl World {
             }
         }
         for pod in self.pods.values().filter(|pod| !told(pod)) {
-            engine.apply_pod(&pod.recipe.build(pod.key))?;
+            engine.apply_pod(&self.build(pod.key, pod.template, &pod.told))?;
             self.put(pod, &mut engine)?;
         }
         Ok(engine)

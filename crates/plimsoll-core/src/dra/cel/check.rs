@@ -155,7 +155,7 @@ impl Checker {
             Type::Device => match field {
                 "driver" => Type::String,
                 "allowMultipleAllocations" => Type::Bool,
-                "attributes" => domains(Type::Dyn),
+                "attributes" => domains(Type::Any),
                 "capacity" => domains(Type::Quantity),
                 _ => self.report(pos, format!("undefined field '{field}'")),
             },
@@ -164,7 +164,7 @@ impl Checker {
                 self.bindings.assignable(&Type::Dyn, &target);
                 Type::Dyn
             }
-            Type::Dyn | Type::Error => Type::Dyn,
+            Type::Dyn | Type::Any | Type::Error => Type::Dyn,
             _ => {
                 self.report(pos, format!("type '{target}' does not support field selection"));
                 Type::Dyn
@@ -177,7 +177,7 @@ impl Checker {
     fn unwrapped(&mut self, pos: usize, of: Type) -> Type {
         match self.bindings.resolve(&of, false) {
             Type::Optional(inner) => *inner,
-            Type::Dyn => Type::Dyn,
+            wild @ (Type::Dyn | Type::Any) => wild,
             other => self.mismatch(pos, &Type::optional(other.clone()), &other),
         }
     }
@@ -237,7 +237,7 @@ impl Checker {
         for overload in overloads.iter().filter(|overload| overload.member == member) {
             if let Some(found) = self.matches(overload, &args) {
                 result = Some(match result {
-                    Some(before) if before != Type::Dyn && before != found => Type::Dyn,
+                    Some(before) if !matches!(before, Type::Dyn | Type::Any) && before != found => Type::Dyn,
                     Some(before) => before,
                     None => found,
                 });
@@ -325,7 +325,7 @@ impl Checker {
                 Type::Map(Box::new(key), Box::new(last))
             }
             Macro::TransformMapEntry => match self.bindings.resolve(&last, false) {
-                found @ (Type::Map(..) | Type::Dyn | Type::Error) => found,
+                found @ (Type::Map(..) | Type::Dyn | Type::Any | Type::Error) => found,
                 found => {
                     let any = Type::Map(Box::new(Type::Dyn), Box::new(Type::Dyn));
                     self.mismatch(last_pos, &any, &found)

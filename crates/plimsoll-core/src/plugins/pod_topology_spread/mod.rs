@@ -104,10 +104,14 @@ fn in_force<'a>(
     cycle: &Cycle<'a>,
     hard: bool,
 ) -> Result<Vec<InForce<'a>>, String> {
-    let own = cycle.shape().spread.as_deref().map_err(|error| error.to_string())?;
+    let spread = &cycle.shape().spread;
+    let (error, kind) = if hard { (&spread.hard_error, "hard") } else { (&spread.soft_error, "soft") };
+    if let Some(error) = error {
+        return Err(format!("obtaining pod's {kind} topology spread constraints: {error}"));
+    }
     let default_counter = cycle.entry.default_spread.and_then(|(_, counter)| counter);
-    let defaults = if own.is_empty() && default_counter.is_some() { defaults } else { &[] };
-    let own = own.iter().zip(&cycle.entry.handles.spread).map(|(constraint, counted)| InForce {
+    let defaults = if !spread.is_stated && default_counter.is_some() { defaults } else { &[] };
+    let own = spread.constraints.iter().zip(&cycle.entry.handles.spread).map(|(constraint, counted)| InForce {
         constraint,
         topology: counted.topology,
         counter: counted.counter,
@@ -128,8 +132,7 @@ impl Plugin for PodTopologySpread {
     fn pre_filter(&mut self, cycle: &Cycle<'_>) -> PreFilter {
         match in_force(&self.defaults, cycle, true) {
             Err(error) => {
-                let reason =
-                    format!("get constraints from pod: obtaining pod's hard topology spread constraints: {error}");
+                let reason = format!("get constraints from pod: {error}");
                 PreFilter::Reject(Status::new(Code::Error, self.name(), reason))
             }
             Ok(constraints) if constraints.is_empty() => PreFilter::Skip,
@@ -165,10 +168,10 @@ impl Plugin for PodTopologySpread {
 
     fn pre_score(&mut self, cycle: &Cycle<'_>, nodes: &[NodeId]) -> PreScore {
         match in_force(&self.defaults, cycle, false) {
-            Err(error) => PreScore::Error(error),
+            Err(error) => PreScore::Error(format!("calculating preScoreState: {error}")),
             Ok(constraints) if constraints.is_empty() => PreScore::Skip,
             Ok(constraints) => {
-                let own = cycle.shape().spread.as_ref().is_ok_and(|own| !own.is_empty());
+                let own = cycle.shape().spread.is_stated;
                 self.soft.prepare(cycle, &constraints, nodes, own || !self.system_defaults);
                 PreScore::Continue
             }

@@ -58,7 +58,7 @@ impl SoftConstraints {
             let (slot, ignored) = (&mut self.list[at], &self.ignored);
             slot.topology = in_force.topology;
             slot.is_hostname = in_force.constraint.topology_key == cycle.state.well_known.hostname;
-            slot.base = f64::from(in_force.constraint.max_skew - 1);
+            slot.base = f64::from(in_force.constraint.max_skew.wrapping_sub(1));
             let domains = if slot.is_hostname {
                 slot.count_by_node(cycle, in_force);
                 taking_part

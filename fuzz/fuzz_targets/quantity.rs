@@ -1,0 +1,20 @@
+//! Quantities: whatever the text, reading ends in a value or an error, and values obey arithmetic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use plimsoll_core::quantity::Quantity;
+
+fuzz_target!(|text: &str| {
+    let (first, second) = text.split_once('\n').unwrap_or((text, "1"));
+    let Ok(first) = Quantity::parse(first) else { return };
+    let written = first.to_string();
+    let again = Quantity::parse(&written).unwrap_or_else(|error| panic!("{written} was written but not read: {error}"));
+    assert_eq!(first, again, "{written} reads as another value");
+    assert_eq!((first.value(), first.milli_value()), (again.value(), again.milli_value()), "{written}");
+    first.approximate_f64();
+    let Ok(second) = Quantity::parse(second) else { return };
+    assert_eq!(first.cmp(&second), second.cmp(&first).reverse());
+    let sum = first.add(&second);
+    assert_eq!(sum, second.add(&first));
+    assert_eq!(sum.sub(&second).sign(), first.sign(), "{first} + {second} - {second}");
+});
