@@ -12,8 +12,18 @@ pub struct Issue {
     pub message: String,
 }
 
+/// The mistakes found; beyond a number they are only counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Issues {
+    pub shown: Vec<Issue>,
+    pub truncated: usize,
+}
+
+/// How many mistakes are described; as many as Kubernetes describes.
+const MAX_ISSUES: usize = 100;
+
 /// Finds the type of the expression; calls such as `sets.contains(...)` are rewritten to the function they name.
-pub fn check(expr: &mut Expr) -> Result<Type, Vec<Issue>> {
+pub fn check(expr: &mut Expr) -> Result<Type, Issues> {
     let mut checker = Checker::default();
     let found = checker.check(expr);
     if checker.issues.is_empty() {
@@ -23,12 +33,13 @@ pub fn check(expr: &mut Expr) -> Result<Type, Vec<Issue>> {
         return Ok(checker.bindings.resolve(&found, true));
     }
     checker.issues.sort_by_key(|issue| issue.pos);
-    Err(checker.issues)
+    Err(Issues { shown: checker.issues, truncated: checker.truncated })
 }
 
 #[derive(Default)]
 struct Checker {
     issues: Vec<Issue>,
+    truncated: usize,
     scope: Vec<(String, Type)>,
     bindings: Bindings,
     /// What has to be of one type: the elements of each list literal, the keys and the values of each map literal.
@@ -55,7 +66,11 @@ fn type_named(name: &str) -> Option<Type> {
 
 impl Checker {
     fn report(&mut self, pos: usize, message: String) -> Type {
-        self.issues.push(Issue { pos, message });
+        if self.issues.len() < MAX_ISSUES {
+            self.issues.push(Issue { pos, message });
+        } else {
+            self.truncated += 1;
+        }
         Type::Error
     }
 

@@ -55,8 +55,12 @@ impl Selector {
             })
         })?;
         let found = check::check(&mut expr).map_err(|issues| {
-            let issues: Vec<_> = issues.into_iter().map(|issue| (issue.pos, issue.message)).collect();
-            CompileError(failed(&source, &issues))
+            let shown: Vec<_> = issues.shown.into_iter().map(|issue| (issue.pos, issue.message)).collect();
+            let mut text = failed(&source, &shown);
+            if issues.truncated > 0 {
+                text += &format!("\n{} more errors were truncated", issues.truncated);
+            }
+            CompileError(text)
         })?;
         let mut prepared = Prepared::default();
         prepared.visit(&expr);

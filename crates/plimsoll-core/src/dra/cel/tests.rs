@@ -278,6 +278,19 @@ fn expressions_nested_too_deeply_are_refused_and_not_followed() {
 }
 
 #[test]
+fn long_expressions_take_time_in_proportion() {
+    // Each of these takes minutes if some step is quadratic.
+    for part in ["1 == 1 && ", "x || ", "size([]) == 0 && ", "[] == [] && ", "'a'.matches('\\\\Q\\\\E') && "] {
+        let expression = part.repeat(99_000 / part.len()) + "true";
+        let _ = Selector::compile(&expression);
+    }
+    let _ = Selector::compile(&("a".to_owned() + &".b".repeat(49_000)));
+    let _ = Selector::compile(&format!("'a'.matches(r'{}')", "\\Q\\E".repeat(20_000)));
+    let many = Selector::compile(&("x || ".repeat(1000) + "true")).unwrap_err().to_string();
+    assert!(many.ends_with("900 more errors were truncated"), "{}", &many[many.len() - 80..]);
+}
+
+#[test]
 fn an_evaluation_that_costs_too_much_is_cut_off() {
     let list = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]";
     let mut expression = "true".to_owned();

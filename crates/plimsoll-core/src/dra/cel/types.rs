@@ -81,9 +81,11 @@ impl Type {
 }
 
 /// What the variables of an expression's types turned out to be.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Bindings {
     types: Vec<Option<Type>>,
+    /// What was replaced since the last attempt to unify began, to be put back if it fails.
+    replaced: Vec<(usize, Option<Type>)>,
 }
 
 impl Bindings {
@@ -99,7 +101,7 @@ impl Bindings {
 
     fn set(&mut self, id: usize, bound: Type) {
         if let Some(slot) = self.types.get_mut(id) {
-            *slot = Some(bound);
+            self.replaced.push((id, slot.replace(bound)));
         }
     }
 
@@ -127,10 +129,12 @@ impl Bindings {
 
     /// [`Self::assignable`] for all pairs or none.
     pub fn all_assignable(&mut self, pairs: &[(&Type, &Type)]) -> bool {
-        let before = self.clone();
+        self.replaced.clear();
         let fits = pairs.iter().all(|(from, to)| self.unify(from, to));
         if !fits {
-            *self = before;
+            while let Some((id, before)) = self.replaced.pop() {
+                self.types[id] = before;
+            }
         }
         fits
     }
