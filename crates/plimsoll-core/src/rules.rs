@@ -353,7 +353,7 @@ impl Rules {
         for &(at, weight) in &self.score {
             let plugin = &self.plugins[at];
             let column = raw.as_mut().filter(|_| is_remembered_raw(&**plugin)).and_then(Iterator::next);
-            if self.skip_score.contains(plugin.name()) {
+            if self.skip_score.contains(plugin.name()) || plugin.scores_nothing() {
                 continue;
             }
             match column {
