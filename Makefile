@@ -3,6 +3,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# Cargo and Go use all cores themselves, and the steps of `test` build on each other.
+.NOTPARALLEL:
 
 # Fresh cases: the seed of the first, how many single decisions, how many sequences of how many pods.
 SEED ?= 1
@@ -29,7 +31,9 @@ help: ## List the targets
 demo: ## Place a synthetic workload on a synthetic cluster, and show the reasons
 	@$(PLIMSOLL) demo
 
+# The tests have built the command line already; built alone, with fewer features, the engine would be compiled anew.
 .PHONY: test
+test: PLIMSOLL := $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
 test: lint test-rust test-go sample conformance ## Everything a change must pass: lint, tests, golden and fresh cases
 
 .PHONY: build

@@ -177,7 +177,7 @@ const INTRODUCTION: &str = "# Benchmarks of the engine
 
 Written by `make bench-core`: the same clusters and pods through the stock scheduler's own framework and snapshot code (Kubernetes
 v1.36.3, as a Go library, `conformance/cmd/stock-bench`) and through Plimsoll, one core each, in one run on one machine, the
-schedulers in turn. Figures are medians of five rounds; each round is a process of its own. \"Sampling\" is the stock scheduler's
+schedulers in turn, each in a process of its own. Figures are medians of five rounds. \"Sampling\" is the stock scheduler's
 default: it looks at 5 to 50 % of the nodes. Plimsoll looks at every node. For `preemption` a decision includes the search for the
 pods to remove; for both schedulers what is written to an API server is not part of it. What Plimsoll remembers from decision to decision
 is counted as kept for nodes.

@@ -65,7 +65,7 @@ func TestUnknownShapeAndModeAreErrors(t *testing.T) {
 	if err := writeCluster("nonsense", 1, 1, filepath.Join(t.TempDir(), "x")); err == nil {
 		t.Error("want an error for an unknown shape, got none")
 	}
-	if err := measure("x", "nonsense", 1, 0); err == nil {
+	if err := measure("x", "nonsense", 1, 0, false); err == nil {
 		t.Error("want an error for an unknown mode, got none")
 	}
 }

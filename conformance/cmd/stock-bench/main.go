@@ -46,6 +46,7 @@ func run(args []string) error {
 		mode := flags.String("mode", "sampled", "sampled: the default share of nodes; all: every node")
 		decisions := flags.Int("decisions", 1000, "decisions to measure")
 		warmup := flags.Int("warmup", 50, "decisions before the measurement")
+		stepped := flags.Bool("stepped", false, "measure once for each line of standard input")
 		profile := flags.String("cpuprofile", "", "write a profile of the run to this file")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
@@ -61,7 +62,7 @@ func run(args []string) error {
 			}
 			defer pprof.StopCPUProfile()
 		}
-		return measure(*path, *mode, *decisions, *warmup)
+		return measure(*path, *mode, *decisions, *warmup, *stepped)
 	}
 	fmt.Fprintln(os.Stderr, usage+strings.Join(shapeNames(), ", "))
 	if command == "" {

@@ -58,7 +58,9 @@ type figures struct {
 // lines are the undecoded records of a cluster file by kind.
 type lines map[string][]json.RawMessage
 
-func measure(path, mode string, decisions, warmup int) error {
+// measure prints the figures of one round of decisions; stepped, of one round for
+// each line of standard input, so that others can be measured in between.
+func measure(path, mode string, decisions, warmup int, stepped bool) error {
 	var percentage int32
 	switch mode {
 	case "sampled":
@@ -88,10 +90,20 @@ func measure(path, mode string, decisions, warmup int) error {
 	if err := b.load(records, &result); err != nil {
 		return err
 	}
-	if err := b.decideAll(records["pending"], decisions, warmup, &result); err != nil {
-		return err
+	pending := records["pending"]
+	encoder := json.NewEncoder(os.Stdout)
+	steps := bufio.NewScanner(os.Stdin)
+	for !stepped || steps.Scan() {
+		round := result
+		if err := b.decideAll(pending, decisions, warmup, &round); err != nil {
+			return err
+		}
+		if err := encoder.Encode(round); err != nil || !stepped {
+			return err
+		}
+		pending, warmup = pending[warmup+decisions:], 0
 	}
-	return json.NewEncoder(os.Stdout).Encode(result)
+	return steps.Err()
 }
 
 func readLines(path string) (lines, error) {

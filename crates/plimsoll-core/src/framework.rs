@@ -224,6 +224,11 @@ pub trait Plugin: Send {
         PreScore::Continue
     }
 
+    /// Whether every node would score zero, so that adding the scores up can be spared.
+    fn scores_nothing(&self) -> bool {
+        false
+    }
+
     /// Gives each node a raw score.
     fn score(&self, _cycle: &Cycle<'_>, _nodes: &[NodeId], _scores: &mut [i64]) {}
 

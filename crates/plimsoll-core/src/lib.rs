@@ -7,6 +7,7 @@
 pub mod config;
 pub mod conformance;
 pub mod dra;
+pub mod engine;
 pub mod explain;
 pub mod framework;
 mod memo;

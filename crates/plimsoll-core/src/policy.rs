@@ -199,8 +199,17 @@ impl Policy for DotProduct {
 
 /// The place of the highest score, equals by lot; none if no score is a number.
 pub fn choose(scores: &[f64], rng: &mut Rng) -> Option<usize> {
-    let best = scores.iter().copied().filter(|score| !score.is_nan()).reduce(f64::max)?;
-    let equals = scores.iter().filter(|score| **score == best).count();
+    let (mut best, mut equals) = (f64::NEG_INFINITY, 0);
+    for &score in scores {
+        if score > best {
+            (best, equals) = (score, 1);
+        } else if score == best {
+            equals += 1;
+        }
+    }
+    if equals == 0 {
+        return None;
+    }
     let lot = if equals > 1 { rng.below(equals) } else { 0 };
     scores.iter().enumerate().filter(|(_, score)| **score == best).nth(lot).map(|(at, _)| at)
 }

@@ -49,12 +49,12 @@ pub enum ReserveError {
 pub struct Reservation {
     /// The pod.
     pub pod: PodId,
+    /// Its UID: the pod may be gone, and its id another's, before the binding is through.
+    pub uid: Box<str>,
     /// The node.
     pub node: NodeId,
     /// What its volumes wait for; nothing for a pod without volumes.
     pub volumes: Option<VolumeReservation>,
-    /// The pod's UID: by the time the binding fails its id may be another pod's.
-    uid: Box<str>,
     /// The devices it took, and the pod that claims them; nothing for a pod without claims.
     devices: Option<(Box<PodState>, Arc<Pod>)>,
 }
@@ -98,6 +98,11 @@ impl Scheduler {
             let _ = self.state.forget(reservation.pod);
         }
         undo
+    }
+
+    /// As [`Self::unreserve`], for a pod that is gone, or no longer where it was assumed to be.
+    pub fn release(&mut self, mut reservation: Reservation) -> Vec<Unreserve> {
+        self.give_back(&mut reservation)
     }
 
     fn give_back(&mut self, reservation: &mut Reservation) -> Vec<Unreserve> {

@@ -15,6 +15,8 @@ pub struct Rules {
     pub(crate) score: Vec<(usize, i64)>,
     /// Plugins that said in pre-filter that they need not filter this pod.
     skip_filter: PluginSet,
+    /// Plugins that said in pre-filter that only some nodes need a look.
+    restricting: PluginSet,
     /// Plugins that said in pre-score that they need not score this pod.
     skip_score: PluginSet,
     memory: Memory,
@@ -59,6 +61,7 @@ impl Rules {
     /// Asks every plugin about the pod; a refusal is for all nodes.
     pub fn pre_filter(&mut self, cycle: &Cycle<'_>) -> Result<Restriction, Status> {
         self.skip_filter = PluginSet::EMPTY;
+        self.restricting = PluginSet::EMPTY;
         self.remembered = None;
         let mut only: Option<Vec<String>> = None;
         let mut plugins = Vec::new();
@@ -73,6 +76,7 @@ impl Rules {
                 PreFilter::Reject(status) => return Err(status),
                 PreFilter::Restrict(names) => {
                     plugins.push(plugin.name());
+                    self.restricting.insert(plugin.name());
                     let left: Vec<String> = match only {
                         None => names,
                         Some(before) => before.into_iter().filter(|name| names.contains(name)).collect(),
@@ -97,6 +101,11 @@ impl Rules {
                 Restriction::Only { nodes, plugins }
             }
         })
+    }
+
+    /// The plugins that kept the last [`Self::pre_filter`] from looking at every node.
+    pub fn restricting(&self) -> PluginSet {
+        self.restricting
     }
 
     /// Finds the nodes that no plugin refuses; see [`Self::feasible`].
@@ -344,7 +353,7 @@ impl Rules {
         for &(at, weight) in &self.score {
             let plugin = &self.plugins[at];
             let column = raw.as_mut().filter(|_| is_remembered_raw(&**plugin)).and_then(Iterator::next);
-            if self.skip_score.contains(plugin.name()) {
+            if self.skip_score.contains(plugin.name()) || plugin.scores_nothing() {
                 continue;
             }
             match column {

@@ -1,7 +1,7 @@
 //! The cycle: from a pod to a node, top to bottom.
 
 use crate::config::{Configuration, DefaultPreemptionArgs, PluginName, PluginSet, Profile};
-use crate::explain::{Explanation, NOT_IN_PRE_FILTER_RESULT};
+use crate::explain::{Explanation, NOT_IN_PRE_FILTER_RESULT, unavailable_message};
 use crate::framework::{Code, Cycle, Refusal, Status};
 use crate::plugins::{self, Preemption, PreemptionError, preempt};
 use crate::policy::{self, Policy, Ranking};
@@ -9,6 +9,7 @@ use crate::rng::Rng;
 use crate::rules::{Restriction, Rules};
 use crate::sampling::Sampling;
 use crate::state::{ClusterState, NodeId, PodId};
+use std::collections::BTreeMap;
 
 /// A profile at work.
 struct ProfileAtWork {
@@ -19,6 +20,8 @@ struct ProfileAtWork {
     sampling: Option<Sampling>,
     /// Whether DynamicResources is asked after a failure; it has its own word in the message.
     releases_claims: bool,
+    /// Whether anything is tried when no node is feasible.
+    post_filters: bool,
 }
 
 /// The engine: the state of a cluster and the profiles that decide in it.
@@ -29,6 +32,17 @@ pub struct Scheduler {
     rng: Rng,
     scores: Vec<f64>,
     totals: Vec<i64>,
+    failure: Option<Failure>,
+}
+
+/// What the last decision found against the pod, kept so that it is worded only when somebody asks.
+struct Failure {
+    profile: usize,
+    pod: PodId,
+    pre_filter: Option<Status>,
+    restriction: Restriction,
+    preemption: Option<PreemptionError>,
+    keeps_nomination: bool,
 }
 
 /// What was decided for a pod.
@@ -83,7 +97,7 @@ impl Scheduler {
         let mut state = ClusterState::default();
         let percentage = configuration.percentage_of_nodes_to_score;
         let profiles = configuration.profiles.iter().map(|profile| at_work(profile, percentage, &mut state)).collect();
-        Self { state, profiles, rng: Rng::new(seed), scores: Vec::new(), totals: Vec::new() }
+        Self { state, profiles, rng: Rng::new(seed), scores: Vec::new(), totals: Vec::new(), failure: None }
     }
 
     /// Lets a profile rank by another policy.
@@ -94,8 +108,10 @@ impl Scheduler {
 
     /// Decides where a pending pod goes. Nothing is changed: the caller reserves, binds, or clears the node.
     pub fn decide(&mut self, pod: PodId) -> Result<Decision, DecisionError> {
+        self.failure = None;
         let profile = self.prepare(pod)?;
-        let ProfileAtWork { rules, policy, preemption, sampling, .. } = &mut self.profiles[profile];
+        let ProfileAtWork { rules, policy, preemption, sampling, post_filters, .. } = &mut self.profiles[profile];
+        let post_filters = *post_filters;
         let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
         let failed = |problem| DecisionError::Rule { pod: cycle.state.pod_name(cycle.pod), problem };
 
@@ -105,8 +121,12 @@ impl Scheduler {
             Err(status) => {
                 let refused = everywhere(&cycle, &status);
                 let preemption = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
-                let plugins = status.plugin.into_iter().collect();
-                return Ok(Decision::Wait { plugins, preemption: preemption.and_then(Result::ok) });
+                let plugins = status.plugin.into_iter().chain(rules.restricting().iter()).collect();
+                let mut failure = Failure::new(profile, pod, Restriction::AllNodes);
+                failure.pre_filter = Some(status);
+                let preemption = failure.after_preemption(preemption, post_filters);
+                self.failure = Some(failure);
+                return Ok(Decision::Wait { plugins, preemption });
             }
         };
         filter(rules, &cycle, &restriction);
@@ -117,8 +137,12 @@ impl Scheduler {
             [] => {
                 let refused = rules.refused(&cycle);
                 let preemption = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
-                let plugins = refused.iter().map(|(_, refusal)| refusal.plugin).collect();
-                Ok(Decision::Wait { plugins, preemption: preemption.and_then(Result::ok) })
+                let plugins =
+                    refused.iter().map(|(_, refusal)| refusal.plugin).chain(rules.restricting().iter()).collect();
+                let mut failure = Failure::new(profile, pod, restriction);
+                let preemption = failure.after_preemption(preemption, post_filters);
+                self.failure = Some(failure);
+                Ok(Decision::Wait { plugins, preemption })
             }
             &[node] => Ok(Decision::Place { node, feasible: 1 }),
             _ => {
@@ -138,6 +162,43 @@ impl Scheduler {
                 Ok(Decision::Place { node, feasible })
             }
         }
+    }
+
+    /// Words why the last decision was to wait, as kube-scheduler does. Nothing may have changed since.
+    pub fn failure_message(&mut self) -> Option<String> {
+        let failure = self.failure.as_ref()?;
+        let rules = &mut self.profiles.get_mut(failure.profile)?.rules;
+        let cycle = Cycle::new(&self.state, failure.pod)?;
+        let nodes = self.state.node_count();
+        let mut message = match &failure.pre_filter {
+            Some(status) => format!("0/{nodes} nodes are available: {}.", status.message()),
+            None => {
+                let mut reasons = BTreeMap::new();
+                let refused = rules.refused(&cycle);
+                for &(node, refusal) in &refused {
+                    for reason in rules.reasons(&cycle, node, refusal) {
+                        *reasons.entry(reason).or_default() += 1;
+                    }
+                }
+                if let Restriction::Only { plugins, .. } = &failure.restriction
+                    && refused.len() < nodes
+                {
+                    let names = plugins.iter().map(|plugin| plugin.as_str()).collect::<Vec<_>>().join(" ");
+                    *reasons.entry(format!("node(s) didn't satisfy plugin(s) [{names}]")).or_default() +=
+                        nodes - refused.len();
+                }
+                unavailable_message(nodes, &reasons)
+            }
+        };
+        if let Some(error) = &failure.preemption {
+            message.push_str(&format!(" preemption: {error}"));
+        }
+        Some(message)
+    }
+
+    /// Whether a pod that the last decision left waiting keeps the node it was nominated to.
+    pub fn keeps_nomination(&self) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.keeps_nomination)
     }
 
     /// Lays a decision open: every node is looked at, and nothing is taken from memory or chosen by lot.
@@ -204,6 +265,32 @@ impl Scheduler {
     }
 }
 
+impl Failure {
+    fn new(profile: usize, pod: PodId, restriction: Restriction) -> Self {
+        Self { profile, pod, pre_filter: None, restriction, preemption: None, keeps_nomination: false }
+    }
+
+    /// Takes note of what preemption said. Only one that looked for a node and found none takes a nomination back.
+    fn after_preemption(
+        &mut self,
+        outcome: Option<Result<Preemption, PreemptionError>>,
+        post_filters: bool,
+    ) -> Option<Preemption> {
+        match outcome {
+            None => {
+                self.keeps_nomination = post_filters;
+                None
+            }
+            Some(Ok(found)) => Some(found),
+            Some(Err(error)) => {
+                self.keeps_nomination = !matches!(error, PreemptionError::NotHelpful(_));
+                self.preemption = Some(error);
+                None
+            }
+        }
+    }
+}
+
 fn at_work(profile: &Profile, percentage: u32, state: &mut ClusterState) -> ProfileAtWork {
     let preempts = profile.plugins.post_filter.contains(&PluginName::DefaultPreemption);
     ProfileAtWork {
@@ -213,6 +300,7 @@ fn at_work(profile: &Profile, percentage: u32, state: &mut ClusterState) -> Prof
         preemption: preempts.then(|| profile.args.default_preemption.clone()),
         sampling: Sampling::new(profile.percentage_of_nodes_to_score.unwrap_or(percentage)),
         releases_claims: profile.plugins.post_filter.contains(&PluginName::DynamicResources),
+        post_filters: !profile.plugins.post_filter.is_empty(),
     }
 }
 

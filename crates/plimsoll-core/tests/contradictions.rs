@@ -4,6 +4,8 @@
 //! exclude each other and constraints that nothing can meet. The API server refuses some of these pods today, but older
 //! servers did not, and what they let in is still there.
 
+#![expect(clippy::unwrap_used, reason = "the harness is test code, too")]
+
 use k8s_openapi::api::core::v1 as api;
 use plimsoll_core::config::Configuration;
 use plimsoll_core::explain::Explanation;

@@ -23,7 +23,7 @@ const MAX_RESULTS: usize = 32;
 
 /// Attempts after which a node is given up. Kubernetes gives up after ten seconds, in which it makes some tens of millions
 /// of attempts; counting them instead keeps the decision the same on every machine.
-const MAX_ATTEMPTS: u64 = 20_000_000;
+pub(super) const MAX_ATTEMPTS: u64 = 20_000_000;
 
 /// How many claims, requests and devices may be under consideration at once, which is how deep the search recurses.
 const MAX_DEPTH: usize = 1024;
@@ -65,6 +65,7 @@ pub(super) fn allocate(
     node: &dyn NodeView,
     claims: &[Arc<PreparedClaim>],
     available: &mut Available,
+    max_attempts: u64,
 ) -> Result<Option<Vec<Allocation>>, AllocationError> {
     let mut memory = objects.memo.lock();
     let pools = objects
@@ -83,7 +84,7 @@ pub(super) fn allocate(
         taken: FxHashMap::default(),
         shares: FxHashMap::default(),
         results: vec![Vec::new(); claims.len()],
-        attempts: 0,
+        attempts: max_attempts,
         depth: 0,
     };
     for (index, claim) in claims.iter().enumerate() {
@@ -172,6 +173,7 @@ struct Search<'a> {
     /// What was chosen so far consumes of shared devices.
     shares: FxHashMap<DeviceKey, Amounts>,
     results: Vec<Vec<Chosen>>,
+    /// How many may still be made.
     attempts: u64,
     depth: usize,
 }
@@ -352,10 +354,7 @@ impl<'a> Search<'a> {
                 let same_slice = same_pool && slice_index == start.slice;
                 let first_device = if same_slice { start.device } else { 0 };
                 for (device_index, device) in slice.devices.iter().enumerate().skip(first_device) {
-                    self.attempts += 1;
-                    if self.attempts > MAX_ATTEMPTS {
-                        return Err(AllocationError::Exhausted.into());
-                    }
+                    self.attempts = self.attempts.checked_sub(1).ok_or(AllocationError::Exhausted)?;
                     if self.is_in_use(alternative, device, at.claim) {
                         continue;
                     }
@@ -413,14 +412,21 @@ impl<'a> Search<'a> {
             }
         }
         if self.pools[location.pool].slices[location.slice].per_device {
-            return device.placement.matches(self.node).map_err(|error| AllocationError::Fatal(error.to_owned()));
+            return device
+                .details
+                .placement
+                .matches(self.node)
+                .map_err(|error| AllocationError::Fatal(error.to_owned()));
         }
         Ok(true)
     }
 
     fn has_capacity(&self, alternative: &Alternative, device: &Device) -> bool {
         let taken = [self.allocated.consumed(device.key), self.shares.get(&device.key)];
-        alternative.requested.fits(&device.capacity, taken)
+        if device.undivided && alternative.requested.is_empty() && taken == [None, None] {
+            return true;
+        }
+        alternative.requested.fits(&device.details.capacity, taken)
     }
 
     /// Gives the device to the request if nothing speaks against it. With `must`, that a constraint does is an error.
@@ -430,7 +436,7 @@ impl<'a> Search<'a> {
         let alternative = self.alternative(at);
         let pool = &self.pools[location.pool];
         let device = self.device(location);
-        let shared = device.is_shared();
+        let shared = device.shared;
         if self.is_in_use(alternative, device, at.claim) && !(shared && alternative.admin_access) {
             return Ok(None);
         }
@@ -444,7 +450,7 @@ impl<'a> Search<'a> {
             }
             undo.counters = true;
         }
-        if is_tainted(device, alternative) {
+        if device.tainted && is_tainted(device, alternative) {
             self.undo(at, location, undo);
             return Ok(None);
         }
@@ -455,7 +461,7 @@ impl<'a> Search<'a> {
                 if must {
                     return Err(AllocationError::Fatal(format!(
                         "claim {}, request {}: cannot add device {}/{} because a claim constraint would not be satisfied",
-                        claim.display, alternative.name, pool.id, device.api.name
+                        claim.display, alternative.name, pool.id, device.details.api.name
                     )));
                 }
                 return Ok(None);
@@ -466,13 +472,14 @@ impl<'a> Search<'a> {
             self.taken.entry(device.key).or_default().push(at.claim);
             undo.taken = true;
         }
-        if !self.has_capacity(alternative, device) {
+        // Otherwise it was looked at just before.
+        if must && !self.has_capacity(alternative, device) {
             self.undo(at, location, undo);
             return Ok(None);
         }
         let mut consumed = Amounts::new();
         if shared {
-            consumed = alternative.requested.consumed(&device.capacity);
+            consumed = alternative.requested.consumed(&device.details.capacity);
             undo.shared_before = self.shares.contains_key(&device.key);
             add_amounts(self.shares.entry(device.key).or_default(), &consumed);
             undo.consumed = Some(consumed.clone());
@@ -536,7 +543,7 @@ fn selector_failed(whose: String, index: usize, error: SelectorError<'_>) -> All
 }
 
 fn is_tainted(device: &Device, alternative: &Alternative) -> bool {
-    device.api.taints.iter().flatten().any(|taint| {
+    device.details.api.taints.iter().flatten().any(|taint| {
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
             && !alternative.tolerations.iter().any(|toleration| tolerates(toleration, taint))
     })

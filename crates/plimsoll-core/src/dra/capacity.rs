@@ -54,6 +54,11 @@ impl Capacity {
         }
     }
 
+    /// Whether requests are restricted in any way.
+    pub fn has_policy(&self) -> bool {
+        self.policy.is_some()
+    }
+
     fn has_default(&self) -> bool {
         self.policy.as_ref().is_some_and(|policy| policy.default.is_some())
     }
@@ -127,6 +132,11 @@ impl Requested {
             .map(|(name, amount)| Ok((name.clone(), Quantity::try_from(amount)?)))
             .collect::<Result<_, _>>()
             .map(Self)
+    }
+
+    /// Whether no capacity is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// What the request takes of a device with these capacities.

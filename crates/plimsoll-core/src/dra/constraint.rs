@@ -85,7 +85,7 @@ impl<'a> Constraint<'a> {
 
 /// The attribute with the full name, under which the driver's own may be without their domain.
 fn lookup<'a>(device: &'a Device, driver: &str, name: &str) -> Option<&'a DeviceAttribute> {
-    let attributes = device.api.attributes.as_ref()?;
+    let attributes = device.details.api.attributes.as_ref()?;
     attributes.get(name).or_else(|| {
         let (domain, id) = name.split_once('/')?;
         if domain == driver { attributes.get(id) } else { None }

@@ -21,7 +21,7 @@ pub(super) struct Memo(Mutex<Memory>);
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) selectors: Selectors,
-    pub(super) pools: HashMap<String, NodePools>,
+    pub(super) pools: FxHashMap<String, NodePools>,
 }
 
 /// The pools of a node and the values of the labels they depend on.
@@ -94,7 +94,7 @@ impl Selectors {
             return Ok(*verdict);
         }
         let compiled = selector.selector.as_ref().as_ref().map_err(SelectorError::Compile)?;
-        let verdict = compiled.matches(&device.value).map_err(SelectorError::Match)?;
+        let verdict = compiled.matches(&device.details.value).map_err(SelectorError::Match)?;
         if self.verdicts.len() >= MAX_VERDICTS {
             self.verdicts.clear();
         }

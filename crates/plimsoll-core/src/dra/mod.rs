@@ -3,7 +3,8 @@
 //! conditions and extended resources backed by device classes.
 //!
 //! [`DraObjects`] is fed with resource slices, claims and device classes. The functions of [`plugin`] and [`reserve`]
-//! are what the DynamicResources plugin does at each extension point.
+//! are what the DynamicResources plugin does at each extension point, those of [`hints`] tell the queue whom an event
+//! may help.
 
 mod allocator;
 mod capacity;
@@ -12,6 +13,7 @@ pub mod claims;
 mod constraint;
 mod counters;
 mod extended;
+pub mod hints;
 mod memo;
 mod node;
 mod objects;
@@ -21,6 +23,8 @@ mod request;
 pub mod reserve;
 mod result;
 mod slices;
+#[cfg(test)]
+mod tests;
 
 pub use extended::is_extended_resource;
 pub use node::{NodeSelector, NodeView, PlainNode};

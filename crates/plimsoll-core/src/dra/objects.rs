@@ -34,7 +34,7 @@ pub struct DraObjects {
     keys: Keys,
     next_serial: u32,
     slices: BTreeMap<String, Arc<Slice>>,
-    node_slices: HashMap<String, BTreeMap<String, Arc<Slice>>>,
+    node_slices: FxHashMap<String, BTreeMap<String, Arc<Slice>>>,
     shared_slices: BTreeMap<String, Arc<Slice>>,
     /// The node labels that decide which shared slices are for a node.
     shared_labels: Vec<String>,
@@ -412,4 +412,16 @@ impl Keys {
 fn claim_key(claim: &ResourceClaim) -> (String, String) {
     let metadata = &claim.metadata;
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_can_be_shared_between_threads() {
+        fn shareable<T: Send + Sync>() {}
+        shareable::<DraObjects>();
+        shareable::<crate::dra::plugin::PodState>();
+    }
 }

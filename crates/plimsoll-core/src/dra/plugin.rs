@@ -2,13 +2,14 @@
 //!
 //! Everything here only reads [`DraObjects`]; [`super::reserve`] changes them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ContainerExtendedResourceRequest, Pod};
 use k8s_openapi::api::resource::v1::{DeviceClaim, DeviceRequest, ResourceClaim};
+use rustc_hash::FxHashMap;
 
-use super::allocator::{Allocation, AllocationError, allocate};
+use super::allocator::{Allocation, AllocationError, MAX_ATTEMPTS, allocate};
 use super::claims::{Readiness, allocated_devices, allocation, is_timed_out, pod_claims, readiness};
 use super::counters::Available;
 use super::extended::{self, IN_MEMORY_CLAIM};
@@ -72,7 +73,8 @@ pub struct PodState {
     allocates: bool,
     available: Available,
     unavailable: BTreeSet<usize>,
-    pub(super) nodes: HashMap<String, NodeAllocation>,
+    pub(super) nodes: FxHashMap<String, NodeAllocation>,
+    pub(super) max_attempts: u64,
 }
 
 #[derive(Debug)]
@@ -152,7 +154,7 @@ fn prepare(pod: &Pod, objects: &DraObjects, timing: Timing) -> Result<Option<Pod
     if claims.is_empty() {
         return Ok(None);
     }
-    let mut state = PodState { extended, ..PodState::default() };
+    let mut state = PodState { extended, max_attempts: MAX_ATTEMPTS, ..PodState::default() };
     let users = claims.len() - usize::from(state.extended.is_some());
     for (index, claim) in claims.into_iter().enumerate() {
         let mut of_claim =
@@ -238,7 +240,7 @@ pub fn filter(state: &mut PodState, pod: &Pod, objects: &DraObjects, node: &dyn 
                 of_claim.prepared.as_ref().map(|prepared| here.unwrap_or(prepared).clone())
             })
             .collect();
-        allocations = match allocate(objects, node, &to_allocate, &mut state.available) {
+        allocations = match allocate(objects, node, &to_allocate, &mut state.available, state.max_attempts) {
             Ok(Some(allocations)) => allocations,
             Ok(None) => return Err(Status::unresolvable("cannot allocate all claims")),
             Err(AllocationError::Node(problem)) => return Err(Status::unresolvable(problem)),

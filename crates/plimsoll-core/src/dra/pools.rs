@@ -59,7 +59,7 @@ pub(super) fn gather<'a>(
             continue;
         };
         let conditional = pool.slices.iter().flat_map(|slice| &slice.devices);
-        if conditional.into_iter().any(|device| device.api.binding_conditions.is_some()) {
+        if conditional.into_iter().any(|device| device.details.api.binding_conditions.is_some()) {
             with_conditions.push(pool);
         } else {
             pools.push(pool);

@@ -127,7 +127,7 @@ enum Nodes<'a> {
 }
 
 fn nodes_of(chosen: &Chosen) -> Nodes<'_> {
-    let Some(device) = chosen.slice.devices.get(chosen.device).map(|device| &device.api) else {
+    let Some(device) = chosen.slice.devices.get(chosen.device).map(|device| &device.details.api) else {
         return Nodes::Any;
     };
     let (name, selector) = if chosen.slice.per_device {
@@ -146,7 +146,7 @@ fn device_result(claim: &PreparedClaim, chosen: &Chosen, index: usize) -> Device
     let alternative =
         claim.requests.get(chosen.request).and_then(|request| request.alternatives.get(chosen.alternative));
     let tolerations = alternative.map(|alternative| alternative.tolerations.clone()).unwrap_or_default();
-    let device = chosen.slice.devices.get(chosen.device).map(|device| &device.api);
+    let device = chosen.slice.devices.get(chosen.device).map(|device| &device.details.api);
     let consumed = chosen.consumed.iter().map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string())));
     DeviceRequestAllocationResult {
         admin_access: alternative.and_then(|alternative| alternative.admin_access.then_some(true)),

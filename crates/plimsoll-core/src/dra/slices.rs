@@ -55,15 +55,26 @@ pub struct CounterSet {
     pub(super) counters: Amounts,
 }
 
-/// A device that may be allocated.
+/// A device that may be allocated; what most attempts look at comes first and is small.
 #[derive(Debug)]
 pub struct Device {
     pub(super) key: DeviceKey,
     /// A number no other device ever had, for remembering what selectors said about it.
     pub(super) serial: u32,
+    /// Whether several claims may have the device at once.
+    pub(super) shared: bool,
+    pub(super) tainted: bool,
+    /// Whether any request that names no capacity finds enough of it as long as nobody has the device.
+    pub(super) undivided: bool,
+    pub(super) consumes: Vec<CounterSet>,
+    pub(super) details: Box<Details>,
+}
+
+/// What is needed of a device once it is considered seriously.
+#[derive(Debug)]
+pub struct Details {
     pub(super) value: DeviceValue,
     pub(super) capacity: BTreeMap<String, Capacity>,
-    pub(super) consumes: Vec<CounterSet>,
     pub(super) placement: Placement,
     pub(super) api: ApiDevice,
 }
@@ -150,7 +161,7 @@ impl Slice {
 
     /// The node labels that decide which nodes the slice is for.
     pub(super) fn label_keys(&self) -> impl Iterator<Item = &str> {
-        self.placement.keys().chain(self.devices.iter().flat_map(|device| device.placement.keys()))
+        self.placement.keys().chain(self.devices.iter().flat_map(|device| device.details.placement.keys()))
     }
 
     /// Whether something in the slice can be used from the node; nothing if the slice does not say where it is for.
@@ -168,13 +179,13 @@ impl Slice {
             return Ok(false);
         }
         for device in &self.devices {
-            match device.placement.matches(node) {
+            match device.details.placement.matches(node) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
                 Err(error) => {
                     return Err(format!(
                         "failed to perform node selection for device {} in slice {}: {error}",
-                        device.api.name, self.name
+                        device.details.api.name, self.name
                     ));
                 }
             }
@@ -186,23 +197,24 @@ impl Slice {
 impl Device {
     fn new(driver: &str, device: &ApiDevice, key: DeviceKey, serial: u32) -> Result<Self, QuantityError> {
         let capacity = device.capacity.iter().flatten();
+        let capacity = capacity
+            .map(|(name, capacity)| Ok((name.clone(), Capacity::new(capacity)?)))
+            .collect::<Result<BTreeMap<_, _>, QuantityError>>()?;
         let consumes = device.consumes_counters.iter().flatten();
         Ok(Self {
             key,
             serial,
-            value: DeviceValue::new(driver, device),
-            capacity: capacity
-                .map(|(name, capacity)| Ok((name.clone(), Capacity::new(capacity)?)))
-                .collect::<Result<_, QuantityError>>()?,
+            shared: device.allow_multiple_allocations.unwrap_or(false),
+            tainted: device.taints.iter().flatten().next().is_some(),
+            undivided: capacity.values().all(|capacity| !capacity.has_policy()),
             consumes: consumes.map(|set| counter_set(&set.counter_set, &set.counters)).collect::<Result<_, _>>()?,
-            placement: Placement::new(device.node_name.as_deref(), device.all_nodes, device.node_selector.as_ref()),
-            api: device.clone(),
+            details: Box::new(Details {
+                value: DeviceValue::new(driver, device),
+                capacity,
+                placement: Placement::new(device.node_name.as_deref(), device.all_nodes, device.node_selector.as_ref()),
+                api: device.clone(),
+            }),
         })
-    }
-
-    /// Whether several claims may have the device at once.
-    pub(super) fn is_shared(&self) -> bool {
-        self.api.allow_multiple_allocations.unwrap_or(false)
     }
 }
 

@@ -185,7 +185,8 @@ mod tests {
         let list = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
         let long = "x".repeat(64);
         let name_rule = format!("name part {NAME_RULE}");
-        let table: &[(&str, &str, Option<&[&str]>, &[&str])] = &[
+        type Row<'a> = (&'a str, &'a str, Option<&'a [&'a str]>, &'a [&'a str]);
+        let table: &[Row<'_>] = &[
             ("a", "In", Some(&["x"]), &[]),
             (
                 "a",

@@ -81,6 +81,10 @@ impl Plugin for DynamicResources {
         Some(plugin::post_filter(prepared.as_deref()?, pod).status.reason)
     }
 
+    fn scores_nothing(&self) -> bool {
+        self.prepared.borrow().is_none()
+    }
+
     fn score(&self, cycle: &Cycle<'_>, nodes: &[NodeId], scores: &mut [i64]) {
         if let Some(prepared) = self.prepared.borrow().as_deref() {
             for (score, node) in scores.iter_mut().zip(nodes) {

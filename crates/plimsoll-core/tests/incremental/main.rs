@@ -4,6 +4,8 @@
 //! `PROPTEST_CASES` sets the number of cases. A failing sequence is reduced, printed, and kept in `regressions.txt`
 //! beside this file, from where it is tried first in every later run.
 
+#![expect(clippy::unwrap_used, reason = "the harness is test code, too")]
+
 mod compare;
 mod engine;
 mod events;

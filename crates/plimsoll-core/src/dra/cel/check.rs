@@ -12,8 +12,18 @@ pub struct Issue {
     pub message: String,
 }
 
+/// The mistakes found; beyond a number they are only counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Issues {
+    pub shown: Vec<Issue>,
+    pub truncated: usize,
+}
+
+/// How many mistakes are described; as many as Kubernetes describes.
+const MAX_ISSUES: usize = 100;
+
 /// Finds the type of the expression; calls such as `sets.contains(...)` are rewritten to the function they name.
-pub fn check(expr: &mut Expr) -> Result<Type, Vec<Issue>> {
+pub fn check(expr: &mut Expr) -> Result<Type, Issues> {
     let mut checker = Checker::default();
     let found = checker.check(expr);
     if checker.issues.is_empty() {
@@ -23,12 +33,13 @@ pub fn check(expr: &mut Expr) -> Result<Type, Vec<Issue>> {
         return Ok(checker.bindings.resolve(&found, true));
     }
     checker.issues.sort_by_key(|issue| issue.pos);
-    Err(checker.issues)
+    Err(Issues { shown: checker.issues, truncated: checker.truncated })
 }
 
 #[derive(Default)]
 struct Checker {
     issues: Vec<Issue>,
+    truncated: usize,
     scope: Vec<(String, Type)>,
     bindings: Bindings,
     /// What has to be of one type: the elements of each list literal, the keys and the values of each map literal.
@@ -55,7 +66,11 @@ fn type_named(name: &str) -> Option<Type> {
 
 impl Checker {
     fn report(&mut self, pos: usize, message: String) -> Type {
-        self.issues.push(Issue { pos, message });
+        if self.issues.len() < MAX_ISSUES {
+            self.issues.push(Issue { pos, message });
+        } else {
+            self.truncated += 1;
+        }
         Type::Error
     }
 
@@ -155,7 +170,7 @@ impl Checker {
             Type::Device => match field {
                 "driver" => Type::String,
                 "allowMultipleAllocations" => Type::Bool,
-                "attributes" => domains(Type::Dyn),
+                "attributes" => domains(Type::Any),
                 "capacity" => domains(Type::Quantity),
                 _ => self.report(pos, format!("undefined field '{field}'")),
             },
@@ -164,7 +179,7 @@ impl Checker {
                 self.bindings.assignable(&Type::Dyn, &target);
                 Type::Dyn
             }
-            Type::Dyn | Type::Error => Type::Dyn,
+            Type::Dyn | Type::Any | Type::Error => Type::Dyn,
             _ => {
                 self.report(pos, format!("type '{target}' does not support field selection"));
                 Type::Dyn
@@ -177,7 +192,7 @@ impl Checker {
     fn unwrapped(&mut self, pos: usize, of: Type) -> Type {
         match self.bindings.resolve(&of, false) {
             Type::Optional(inner) => *inner,
-            Type::Dyn => Type::Dyn,
+            wild @ (Type::Dyn | Type::Any) => wild,
             other => self.mismatch(pos, &Type::optional(other.clone()), &other),
         }
     }
@@ -237,7 +252,7 @@ impl Checker {
         for overload in overloads.iter().filter(|overload| overload.member == member) {
             if let Some(found) = self.matches(overload, &args) {
                 result = Some(match result {
-                    Some(before) if before != Type::Dyn && before != found => Type::Dyn,
+                    Some(before) if !matches!(before, Type::Dyn | Type::Any) && before != found => Type::Dyn,
                     Some(before) => before,
                     None => found,
                 });
@@ -325,7 +340,7 @@ impl Checker {
                 Type::Map(Box::new(key), Box::new(last))
             }
             Macro::TransformMapEntry => match self.bindings.resolve(&last, false) {
-                found @ (Type::Map(..) | Type::Dyn | Type::Error) => found,
+                found @ (Type::Map(..) | Type::Dyn | Type::Any | Type::Error) => found,
                 found => {
                     let any = Type::Map(Box::new(Type::Dyn), Box::new(Type::Dyn));
                     self.mismatch(last_pos, &any, &found)

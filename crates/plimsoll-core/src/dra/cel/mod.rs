@@ -55,15 +55,19 @@ impl Selector {
             })
         })?;
         let found = check::check(&mut expr).map_err(|issues| {
-            let issues: Vec<_> = issues.into_iter().map(|issue| (issue.pos, issue.message)).collect();
-            CompileError(failed(&source, &issues))
+            let shown: Vec<_> = issues.shown.into_iter().map(|issue| (issue.pos, issue.message)).collect();
+            let mut text = failed(&source, &shown);
+            if issues.truncated > 0 {
+                text += &format!("\n{} more errors were truncated", issues.truncated);
+            }
+            CompileError(text)
         })?;
         let mut prepared = Prepared::default();
         prepared.visit(&expr);
         if !prepared.issues.is_empty() {
             return Err(CompileError(failed(&source, &prepared.issues)));
         }
-        if !matches!(found, Type::Bool | Type::Dyn) {
+        if !matches!(found, Type::Bool | Type::Any) {
             return Err(CompileError(format!("must evaluate to bool or the unknown type, not {}", named(&found))));
         }
         match prepared.failure {
@@ -87,10 +91,11 @@ impl Selector {
     }
 }
 
-/// The name of a type in the one message that does not call null `null`.
+/// The name of a type in the one message that uses the long names.
 fn named(of: &Type) -> String {
     match of {
         Type::Null => "null_type".to_owned(),
+        Type::Any => "google.protobuf.Any".to_owned(),
         Type::List(element) => format!("list({})", named(element)),
         Type::Map(key, value) => format!("map({}, {})", named(key), named(value)),
         Type::Optional(value) => format!("optional_type({})", named(value)),

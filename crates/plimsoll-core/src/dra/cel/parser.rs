@@ -382,7 +382,8 @@ impl Parser<'_> {
                     return Some((name, pos));
                 }
                 (Token::Symbol("."), Some(Token::Ident(part))) => {
-                    name = format!("{name}.{part}");
+                    name.push('.');
+                    name.push_str(part);
                     at += 2;
                 }
                 _ => return None,

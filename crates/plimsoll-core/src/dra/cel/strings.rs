@@ -175,11 +175,15 @@ fn translate_pattern(pattern: &str) -> String {
                     'b' if class_at.is_none() => r"(?-u:\b)".into(),
                     'B' if class_at.is_none() => r"(?-u:\B)".into(),
                     'Q' => {
-                        let quoted: String = std::iter::from_fn(|| chars.next()).collect();
-                        let (literal, after) = quoted.split_once(r"\E").unwrap_or((&quoted, ""));
-                        out.push_str(&regex::escape(literal));
-                        out.push_str(&translate_pattern(after));
-                        return out;
+                        // Everything up to \E is meant literally.
+                        let mut literal = String::new();
+                        while let Some(c) = chars.next() {
+                            if c == '\\' && chars.next_if_eq(&'E').is_some() {
+                                break;
+                            }
+                            literal.push(c);
+                        }
+                        regex::escape(&literal).into()
                     }
                     other => format!("\\{other}").into(),
                 };

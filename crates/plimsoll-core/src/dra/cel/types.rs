@@ -5,8 +5,10 @@ use std::fmt;
 /// The type of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Type {
-    /// Known only at run time, as every attribute of a device is.
+    /// Known only at run time.
     Dyn,
+    /// The type of every attribute: known only at run time too, but nothing that can be iterated over.
+    Any,
     /// Already reported; fits everything so that one mistake is one message.
     Error,
     Null,
@@ -31,6 +33,7 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Dyn => f.write_str("dyn"),
+            Type::Any => f.write_str("any"),
             Type::Error => f.write_str("!error!"),
             Type::Null => f.write_str("null"),
             Type::Bool => f.write_str("bool"),
@@ -61,7 +64,7 @@ impl Type {
     }
 
     fn is_wild(&self) -> bool {
-        matches!(self, Type::Dyn | Type::Error)
+        matches!(self, Type::Dyn | Type::Any | Type::Error)
     }
 
     fn is_nullable(&self) -> bool {
@@ -78,9 +81,11 @@ impl Type {
 }
 
 /// What the variables of an expression's types turned out to be.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Bindings {
     types: Vec<Option<Type>>,
+    /// What was replaced since the last attempt to unify began, to be put back if it fails.
+    replaced: Vec<(usize, Option<Type>)>,
 }
 
 impl Bindings {
@@ -96,7 +101,7 @@ impl Bindings {
 
     fn set(&mut self, id: usize, bound: Type) {
         if let Some(slot) = self.types.get_mut(id) {
-            *slot = Some(bound);
+            self.replaced.push((id, slot.replace(bound)));
         }
     }
 
@@ -124,10 +129,12 @@ impl Bindings {
 
     /// [`Self::assignable`] for all pairs or none.
     pub fn all_assignable(&mut self, pairs: &[(&Type, &Type)]) -> bool {
-        let before = self.clone();
+        self.replaced.clear();
         let fits = pairs.iter().all(|(from, to)| self.unify(from, to));
         if !fits {
-            *self = before;
+            while let Some((id, before)) = self.replaced.pop() {
+                self.types[id] = before;
+            }
         }
         fits
     }
@@ -195,8 +202,8 @@ pub fn most_general(a: Type, b: Type) -> Type {
 
 fn less_specific(a: &Type, b: &Type) -> bool {
     match (a, b) {
-        (Type::Dyn | Type::Var(_), _) => true,
-        (_, Type::Dyn | Type::Var(_)) => false,
+        (Type::Dyn | Type::Any | Type::Var(_), _) => true,
+        (_, Type::Dyn | Type::Any | Type::Var(_)) => false,
         (Type::Meta(_), Type::Meta(_)) => true,
         (Type::List(x), Type::List(y)) | (Type::Optional(x), Type::Optional(y)) => less_specific(x, y),
         (Type::Map(k, v), Type::Map(l, w)) => less_specific(k, l) && less_specific(v, w),

@@ -1,0 +1,258 @@
+//! Attempts: the most urgent pod is tried, and what comes of it.
+
+use super::{Engine, QueueKey};
+use crate::config::PluginSet;
+use crate::plugins::Preemption;
+use crate::queue::{Nomination, Rejectors, UNSCHEDULABLE_FLUSH_INTERVAL};
+use crate::reserve::{Binding, Reservation, ReserveError, Unreserve};
+use crate::scheduler::{Decision, DecisionError};
+use crate::state::{NodeId, Phase, PodId};
+use std::time::Duration;
+
+/// A pod, for effects outside the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodRef {
+    /// Its id, for as long as it is known.
+    pub id: PodId,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// A node to be cleared for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Eviction {
+    /// The node.
+    pub node: String,
+    /// The pods to delete, those that are already leaving included. Their deletion is told as any event is; if it
+    /// fails, with [`Engine::preemption_failed`].
+    pub victims: Vec<PodRef>,
+    /// Less important pods that had hopes for the node: their `status.nominatedNodeName` is to be cleared.
+    pub unnominated: Vec<PodRef>,
+}
+
+/// What came of trying a pod.
+#[derive(Debug)]
+pub enum Attempt {
+    /// It has a node, where its room is taken. Bind it, then say how that went: [`Engine::bound`] or
+    /// [`Engine::bind_failed`].
+    Bind {
+        /// What is taken for it.
+        reservation: Reservation,
+        /// The write to carry out.
+        binding: Binding,
+        /// How many nodes were feasible.
+        feasible: usize,
+    },
+    /// It fits nowhere, and waits for an event that may change that.
+    Wait {
+        /// The pod.
+        pod: PodRef,
+        /// Why, in the words of kube-scheduler; empty if no words are wanted.
+        message: String,
+        /// The plugins that refused a node.
+        plugins: PluginSet,
+        /// What to make of `status.nominatedNodeName`: set it, clear it, or leave it. The engine knows already.
+        nomination: Nomination<String>,
+        /// A node to be cleared for it.
+        preemption: Option<Eviction>,
+    },
+    /// It could not be tried to the end; it is tried again after a while. Its nomination is to be cleared.
+    Failed {
+        /// The pod.
+        pod: PodRef,
+        /// What went wrong.
+        error: AttemptError,
+    },
+}
+
+/// What went wrong in an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AttemptError {
+    /// Nothing could be decided.
+    #[error(transparent)]
+    Decision(#[from] DecisionError),
+    /// What was decided could not be taken.
+    #[error(transparent)]
+    Reserve(#[from] ReserveError),
+}
+
+/// What kube-scheduler says of a cluster without nodes.
+const NO_NODES: &str = "no nodes available to schedule pods";
+
+impl Engine {
+    /// Tries the most urgent pod that is ready; none if no pod is.
+    pub fn next(&mut self, now: Duration) -> Option<Attempt> {
+        self.flush(now);
+        loop {
+            let key = self.queue.pop()?;
+            let is_current = self.keys.get(&key.pod) == Some(&key);
+            let waits = self.state().pod(key.pod).is_some_and(|pod| pod.phase == Phase::Pending && !pod.terminating);
+            match self.pod_ref(key.pod).filter(|_| is_current && waits) {
+                Some(pod) => return Some(self.attempt(now, key, pod)),
+                None => self.queue.done(key),
+            }
+        }
+    }
+
+    /// Moves pods that have waited long enough.
+    fn flush(&mut self, now: Duration) {
+        self.queue.flush_backoff(now);
+        if now < self.next_flush {
+            return;
+        }
+        // As of the round that is due: a driver that calls late must not have pods wait less.
+        let interval = UNSCHEDULABLE_FLUSH_INTERVAL.as_secs();
+        let round = now.as_secs() / interval;
+        self.next_flush = Duration::from_secs(round.saturating_add(1).saturating_mul(interval));
+        let (queue, hints) = self.parts();
+        queue.flush_unschedulable(Duration::from_secs(round * interval), &hints);
+    }
+
+    fn attempt(&mut self, now: Duration, key: QueueKey, pod: PodRef) -> Attempt {
+        self.victims.remove(&key);
+        match self.scheduler.decide(key.pod) {
+            Ok(Decision::Place { node, feasible }) => match self.scheduler.reserve(key.pod, node) {
+                Ok(reservation) => self.start_binding(key, pod, reservation, feasible),
+                Err(error) => self.fail(now, key, pod, error.into()),
+            },
+            Ok(Decision::Wait { plugins, preemption }) => self.wait(now, key, pod, plugins, preemption),
+            Err(DecisionError::NoNodes(_)) => {
+                self.put_back(now, key, PluginSet::EMPTY, &Nomination::None, NO_NODES);
+                let (plugins, nomination) = (PluginSet::EMPTY, Nomination::None);
+                Attempt::Wait { pod, message: NO_NODES.into(), plugins, nomination, preemption: None }
+            }
+            Err(error) => self.fail(now, key, pod, error.into()),
+        }
+    }
+
+    fn start_binding(&mut self, key: QueueKey, pod: PodRef, reservation: Reservation, feasible: usize) -> Attempt {
+        self.queue.remove_nomination(key);
+        self.messages.remove(&key);
+        self.binding.insert(reservation.uid.clone(), key);
+        let node = self.state().node_name(reservation.node).to_owned();
+        let binding = Binding { namespace: pod.namespace, name: pod.name, uid: pod.uid, node };
+        Attempt::Bind { reservation, binding, feasible }
+    }
+
+    fn wait(
+        &mut self,
+        now: Duration,
+        key: QueueKey,
+        pod: PodRef,
+        plugins: PluginSet,
+        preemption: Option<Preemption>,
+    ) -> Attempt {
+        let keeps = self.scheduler.keeps_nomination();
+        let words = if self.words_messages { self.scheduler.failure_message() } else { None };
+        let message = words.unwrap_or_default();
+        let preemption = preemption.map(|preemption| self.evict(key, &preemption));
+        let nomination = match &preemption {
+            Some(eviction) => Nomination::Node(eviction.node.clone()),
+            None if keeps => Nomination::FromStatus,
+            None => Nomination::None,
+        };
+        self.put_back(now, key, plugins, &nomination, &message);
+        Attempt::Wait { pod, message, plugins, nomination, preemption }
+    }
+
+    fn fail(&mut self, now: Duration, key: QueueKey, pod: PodRef, error: AttemptError) -> Attempt {
+        self.put_back(now, key, PluginSet::EMPTY, &Nomination::None, &error.to_string());
+        Attempt::Failed { pod, error }
+    }
+
+    /// Puts a pod back that was tried in vain. Without plugins that refused it, it failed by an error.
+    fn put_back(
+        &mut self,
+        now: Duration,
+        key: QueueKey,
+        plugins: PluginSet,
+        nomination: &Nomination<String>,
+        message: &str,
+    ) {
+        if !message.is_empty() {
+            self.messages.insert(key, message.to_owned());
+        }
+        let rejectors = Rejectors { unschedulable: plugins, ..Rejectors::default() };
+        let (queue, hints) = self.parts();
+        // It was popped just now, so it is in flight.
+        let _ = queue.add_unschedulable(now, key, rejectors, &hints);
+        let nomination = match nomination {
+            // What is in memory may be newer than the status, and is as good.
+            Nomination::FromStatus => None,
+            Nomination::None => Some(Nomination::None),
+            Nomination::Node(name) => Some(Nomination::Node(self.scheduler.state.strings.intern(name))),
+        };
+        if let Some(nomination) = nomination {
+            self.queue.nominate(key, nomination);
+        }
+        self.follow_nomination(key.pod);
+    }
+
+    /// Takes note of a preemption: until the victims leave the pod is not tried again.
+    fn evict(&mut self, key: QueueKey, preemption: &Preemption) -> Eviction {
+        let unnominated = self.end_lesser_nominations(key, preemption.node);
+        let victims: Vec<_> = preemption.victims.iter().filter_map(|&victim| self.pod_ref(victim)).collect();
+        self.victims.insert(key, victims.iter().map(|victim| victim.uid.as_str().into()).collect());
+        Eviction { node: self.state().node_name(preemption.node).to_owned(), victims, unnominated }
+    }
+
+    /// Less important pods may no longer hope for a node.
+    fn end_lesser_nominations(&mut self, key: QueueKey, node: NodeId) -> Vec<PodRef> {
+        let state = self.state();
+        let priority = |id: PodId| state.pod(id).map(|pod| state.shape_of(pod).shape.priority);
+        let nominated = state.node(node).map(|node| state.nominated_on(node.spec.name)).unwrap_or_default();
+        let lesser: Vec<_> = nominated.iter().copied().filter(|&id| priority(id) < priority(key.pod)).collect();
+        for &id in &lesser {
+            if let Some(&key) = self.keys.get(&id) {
+                self.queue.nominate(key, Nomination::None);
+            }
+            self.follow_nomination(id);
+        }
+        lesser.into_iter().filter_map(|id| self.pod_ref(id)).collect()
+    }
+
+    /// Victims could not be deleted: the pod that they were to make room for is tried again.
+    pub fn preemption_failed(&mut self, now: Duration, pod: &PodRef) {
+        let Some(&key) = self.state().pod_id(&pod.uid).and_then(|id| self.keys.get(&id)) else { return };
+        if self.victims.remove(&key).is_some() {
+            let (queue, hints) = self.parts();
+            queue.activate(now, [key], &hints);
+        }
+    }
+
+    /// The binding was carried out. Whether a watch has told so already makes no difference.
+    pub fn bound(&mut self, now: Duration, reservation: Reservation) {
+        let Some(key) = self.binding.remove(&reservation.uid) else { return };
+        self.queue.done(key);
+        // A pod that is gone, or being deleted, is no longer assumed to be on its node.
+        if self.keys.get(&key.pod) == Some(&key) && self.scheduler.state.confirm(key.pod).is_ok() {
+            self.add_bound(now, key.pod);
+        }
+    }
+
+    /// The binding failed: what was taken is free again, the pod is tried again after a while. What is to be undone
+    /// in the API is returned; the pod's `status.nominatedNodeName` is to be cleared.
+    pub fn bind_failed(&mut self, now: Duration, reservation: Reservation) -> Vec<Unreserve> {
+        let Some(key) = self.binding.remove(&reservation.uid) else { return self.scheduler.release(reservation) };
+        let is_current = self.keys.get(&key.pod) == Some(&key);
+        let old = self.view(key.pod).filter(|old| is_current && old.assigned);
+        let undo = match old {
+            None => self.scheduler.release(reservation),
+            Some(old) => {
+                let undo = self.scheduler.unreserve(reservation);
+                self.tell_left(now, old);
+                undo
+            }
+        };
+        if is_current {
+            self.put_back(now, key, PluginSet::EMPTY, &Nomination::None, "");
+        } else {
+            self.queue.done(key);
+        }
+        undo
+    }
+}
