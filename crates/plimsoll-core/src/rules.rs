@@ -361,7 +361,7 @@ impl Rules {
                     // All raw scores are alike, so all normalised ones are.
                     let mut one = [0];
                     plugin.normalize(cycle, nodes.get(..1).unwrap_or_default(), &mut one);
-                    totals.iter_mut().for_each(|total| *total += one[0] * weight);
+                    totals.iter_mut().for_each(|total| *total = total.wrapping_add(one[0].wrapping_mul(weight)));
                     continue;
                 }
                 Some(column) => {
@@ -377,7 +377,7 @@ impl Rules {
             }
             plugin.normalize(cycle, nodes, &mut self.scratch);
             for (total, score) in totals.iter_mut().zip(&self.scratch) {
-                *total += score * weight;
+                *total = total.wrapping_add(score.wrapping_mul(weight));
             }
         }
         Ok(())
@@ -393,7 +393,7 @@ impl Rules {
                 let mut scores = vec![0; nodes.len()];
                 plugin.score(cycle, nodes, &mut scores);
                 plugin.normalize(cycle, nodes, &mut scores);
-                (plugin.name(), scores.into_iter().map(|score| score * weight).collect())
+                (plugin.name(), scores.into_iter().map(|score| score.wrapping_mul(weight)).collect())
             })
             .collect())
     }
@@ -425,7 +425,7 @@ fn score_local(
     nodes: &[NodeId],
     known: &mut Remembered,
 ) {
-    let mut sums = vec![0; nodes.len()];
+    let mut sums = vec![0_i64; nodes.len()];
     let mut raw = Vec::new();
     let mut scores = vec![0; nodes.len()];
     for &(at, weight) in order {
@@ -441,7 +441,7 @@ fn score_local(
         if is_remembered_raw(&**plugin) {
             raw.push(scores.clone());
         } else {
-            sums.iter_mut().zip(&scores).for_each(|(sum, score)| *sum += score * weight);
+            sums.iter_mut().zip(&scores).for_each(|(sum, score)| *sum = sum.wrapping_add(score.wrapping_mul(weight)));
         }
     }
     for (at, &node) in nodes.iter().enumerate() {

@@ -244,7 +244,7 @@ impl Scheduler {
         explanation.scores = rules.scores(&cycle, &explanation.feasible).map_err(failed)?;
         explanation.totals = vec![0; explanation.feasible.len()];
         for (_, scores) in &explanation.scores {
-            explanation.totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score);
+            explanation.totals.iter_mut().zip(scores).for_each(|(total, score)| *total = total.wrapping_add(*score));
         }
         Ok(explanation)
     }
