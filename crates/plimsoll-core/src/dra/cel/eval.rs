@@ -118,38 +118,43 @@ impl<'a> Evaluation<'a> {
             Kind::List(elements) => self.list(elements),
             Kind::Map(entries) => self.map(entries),
             Kind::Struct(_) => Err(EvalError::no_such_overload()),
-            Kind::Call { target, function, args } => {
-                let mut values = Vec::with_capacity(args.len() + 1);
-                if let Some(target) = target {
-                    values.push(self.eval(target)?);
-                }
-                if let ("or" | "orValue", [first], [second]) = (function.as_str(), values.as_slice(), args.as_slice()) {
-                    // The alternative is only looked at when it is needed, and what is not optional needs none.
-                    return match first {
-                        Value::Optional(None) => self.eval(second),
-                        Value::Optional(Some(value)) if function == "orValue" => Ok((**value).clone()),
-                        _ => Ok(values.swap_remove(0)),
-                    };
-                }
-                for arg in args {
-                    values.push(self.eval(arg)?);
-                }
-                self.charge(1)?;
-                if let ("@in", [item @ (Value::Semver(_) | Value::Bytes(_)), _], [_, list]) =
-                    (function.as_str(), values.as_slice(), args.as_slice())
-                    && is_literal(list)
-                    && !matches!(&list.kind, Kind::List(elements) if elements.is_empty())
-                {
-                    // Kubernetes turns a literal list into a set, and fails to look these up in one.
-                    let name = go_type(item);
-                    return Err(EvalError::fatal(format!(
-                        "internal error: runtime error: hash of unhashable type {name}"
-                    )));
-                }
-                functions::call(self, function, target.is_some(), &values)
-            }
+            Kind::Call { target, function, args } => self.call(target.as_deref(), function, args),
             Kind::Macro { op, range, vars, args } => self.expand(*op, range, vars, args),
         }
+    }
+
+    fn call(&mut self, target: Option<&'a Expr>, function: &str, args: &'a [Expr]) -> Evaluated {
+        if let ("@in", [_, Expr { kind: Kind::List(elements), .. }]) = (function, args)
+            && elements.is_empty()
+        {
+            // Kubernetes knows the answer without looking at the item, even at one that fails.
+            return Ok(Value::Bool(false));
+        }
+        let mut values = Vec::with_capacity(args.len() + 1);
+        if let Some(target) = target {
+            values.push(self.eval(target)?);
+        }
+        if let ("or" | "orValue", [first], [second]) = (function, values.as_slice(), args) {
+            // The alternative is only looked at when it is needed, and what is not optional needs none.
+            return match first {
+                Value::Optional(None) => self.eval(second),
+                Value::Optional(Some(value)) if function == "orValue" => Ok((**value).clone()),
+                _ => Ok(values.swap_remove(0)),
+            };
+        }
+        for arg in args {
+            values.push(self.eval(arg)?);
+        }
+        self.charge(1)?;
+        if let ("@in", [item @ (Value::Semver(_) | Value::Bytes(_)), _], [_, within]) =
+            (function, values.as_slice(), args)
+            && is_literal(within)
+        {
+            // Kubernetes makes a literal list a set, and fails to look these up in one.
+            let name = go_type(item);
+            return Err(EvalError::fatal(format!("internal error: runtime error: hash of unhashable type {name}")));
+        }
+        functions::call(self, function, target.is_some(), &values)
     }
 
     fn ident(&self, name: &str) -> Evaluated {

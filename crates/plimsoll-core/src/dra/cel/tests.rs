@@ -332,3 +332,8 @@ proptest::proptest! {
         let _ = outcome(&tokens.join(" "));
     }
 }
+
+#[test]
+fn nothing_is_in_an_empty_list_not_even_what_fails() {
+    matches(&["!($A.absent in [])", "!($A.version in [])"]);
+}
