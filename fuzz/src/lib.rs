@@ -110,21 +110,21 @@ fn pick<'a>(mut value: &'a Value, rng: &mut Rng) -> &'a Value {
 }
 
 fn pick_mut<'a>(value: &'a mut Value, rng: &mut Rng) -> &'a mut Value {
-    let deeper = rng.below(8) != 0;
-    match value {
-        Value::Array(list) if deeper && !list.is_empty() => {
-            let at = rng.below(list.len());
-            pick_mut(&mut list[at], rng)
-        }
-        Value::Object(map) if deeper && !map.is_empty() => {
-            let at = rng.below(map.len());
-            match map.values_mut().nth(at) {
-                Some(inner) => pick_mut(inner, rng),
-                None => unreachable!("the place is within the map"),
-            }
-        }
-        leaf => leaf,
+    let children = match value {
+        Value::Array(list) => list.len(),
+        Value::Object(map) => map.len(),
+        _ => 0,
+    };
+    if children == 0 || rng.below(8) == 0 {
+        return value;
     }
+    let at = rng.below(children);
+    let child = match value {
+        Value::Array(list) => list.get_mut(at),
+        Value::Object(map) => map.values_mut().nth(at),
+        _ => None,
+    };
+    pick_mut(child.expect("the place is among the children"), rng)
 }
 
 fn change(place: &mut Value, spare: Value, rng: &mut Rng) {
