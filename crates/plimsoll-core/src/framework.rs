@@ -2,7 +2,7 @@
 //!
 //! As in Kubernetes a plugin may look at the pod first (pre-filter), refuse nodes (filter), and rank those that are left
 //! (pre-score, score, normalise). Unlike there a plugin is asked about all nodes in one call, so that its loop over dense
-//! arrays is its own; what it prepares for a decision it keeps in itself, so that decisions allocate nothing.
+//! arrays is its own; what it prepares for a decision it keeps in itself, so that its memory is used again.
 
 use crate::config::PluginName;
 use crate::model::{LocalShape, PodShape};
@@ -224,9 +224,10 @@ pub trait Plugin: Send {
         PreScore::Continue
     }
 
-    /// Whether every node would score zero, so that adding the scores up can be spared.
-    fn scores_nothing(&self) -> bool {
-        false
+    /// Whether it may score nodes differently for this pod; if not, adding its scores up is spared. Asked after the
+    /// pre-filter, and cheap.
+    fn has_preference(&self, _cycle: &Cycle<'_>) -> bool {
+        true
     }
 
     /// Gives each node a raw score.

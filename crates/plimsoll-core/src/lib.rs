@@ -23,5 +23,6 @@ mod sampling;
 pub mod scheduler;
 pub mod state;
 pub mod storage;
+pub mod telemetry;
 
 pub use plugins::{Preemption, PreemptionError, gate_message};

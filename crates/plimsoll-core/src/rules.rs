@@ -3,6 +3,8 @@
 use crate::config::{PluginName, PluginSet};
 use crate::framework::{Candidates, Code, Cycle, Plugin, PreFilter, PreScore, Refusal, Status};
 use crate::memo::{Cell, Memory, Remembered};
+use crate::policy::{Policy, Ranking, Scope};
+use crate::rng::Rng;
 use crate::state::{Node, NodeId, Pod, PodId};
 
 /// The plugins of a profile. Lists hold places in `plugins`.
@@ -120,8 +122,9 @@ impl Rules {
                 0
             }
             Restriction::AllNodes => {
-                self.refresh(cycle);
-                self.filter.iter().take_while(|at| self.plugins[**at].is_local()).count()
+                let known = self.refresh(cycle);
+                self.candidates.nodes.extend_from_slice(self.memory.recall(known).feasible());
+                self.local_filters().count()
             }
             Restriction::Only { nodes, .. } => {
                 self.remembered = None;
@@ -158,16 +161,21 @@ impl Rules {
         self.candidates.nodes = nodes;
     }
 
-    /// Asks node-local plugins about the nodes that changed, and takes the rest from memory.
-    fn refresh(&mut self, cycle: &Cycle<'_>) {
+    /// The filters that are asked first and depend on a node alone, so that their answers are remembered.
+    fn local_filters(&self) -> impl Iterator<Item = usize> + '_ {
+        self.filter.iter().copied().take_while(|at| self.plugins[*at].is_local())
+    }
+
+    /// Asks node-local plugins about the nodes that changed; the rest is in memory, under the id that is returned.
+    fn refresh(&mut self, cycle: &Cycle<'_>) -> u64 {
         let local_id = cycle.entry.local_id;
         self.remembered = Some(local_id);
         let mut stale = std::mem::take(&mut self.stale);
-        let known = self.memory.recall(local_id, cycle.state.node_limit());
+        let local: Vec<_> = self.local_filters().collect();
+        let known = self.memory.recall(local_id);
         let normalizing = self.score.iter().filter(|(at, _)| is_remembered_raw(&*self.plugins[*at])).count();
         known.take_stale(cycle.state, normalizing, &mut stale);
         if !stale.is_empty() {
-            let local: Vec<_> = self.filter.iter().take_while(|at| self.plugins[**at].is_local()).copied().collect();
             let mut candidates = Candidates { nodes: std::mem::take(&mut stale), refused: Vec::new() };
             candidates.nodes.retain(|&id| {
                 let exists = cycle.state.node(id).is_some();
@@ -191,8 +199,68 @@ impl Rules {
             score_local(&mut self.plugins, &self.score, cycle, &candidates.nodes, known);
             stale = candidates.nodes;
         }
-        self.candidates.nodes.extend_from_slice(known.feasible());
         self.stale = stale;
+        local_id
+    }
+
+    /// The best node and how many are feasible, where only rules and scores have a say that depend on a node alone: then no
+    /// look at every node is needed. None where that is not so, or no node is feasible; to be asked after a pre-filter
+    /// that restricts nothing.
+    pub(crate) fn best_remembered(
+        &mut self,
+        cycle: &Cycle<'_>,
+        policy: &mut dyn Policy,
+        rng: &mut Rng,
+    ) -> Result<Option<(NodeId, usize)>, String> {
+        let scope = policy.scope();
+        let others_filter = self.filter[self.local_filters().count()..]
+            .iter()
+            .any(|at| !self.skip_filter.contains(self.plugins[*at].name()));
+        let is_plain = !others_filter && cycle.pod.node_name.is_none() && !cycle.state.has_nominations();
+        if scope == Scope::Cluster || !is_plain || (scope == Scope::Totals && !self.others_are_indifferent(cycle)) {
+            return Ok(None);
+        }
+        let local_id = self.refresh(cycle);
+        let mut memory = std::mem::take(&mut self.memory);
+        let mut stale = std::mem::take(&mut self.stale);
+        let known = memory.recall(local_id);
+        let totals_are_local = scope == Scope::Node || known.raw.iter().all(|column| column.nonzero == 0);
+        let best = match known.feasible_count() {
+            _ if !totals_are_local => Ok(None),
+            0 => Ok(None),
+            feasible => {
+                let standings = known.standings(cycle.state, &mut stale, |known, nodes| match scope {
+                    Scope::Totals => Ok(nodes.iter().map(|node| known.sums[node.index()] as f64).collect()),
+                    _ => {
+                        let mut scores = vec![0.0; nodes.len()];
+                        let mut ranking = Ranking { cycle: *cycle, rules: self, rng, totals: &mut Vec::new() };
+                        policy.rank(&mut ranking, nodes, &mut scores).map(|()| scores)
+                    }
+                });
+                standings.map(|standings| standings.choose(rng).map(|node| (node, feasible)))
+            }
+        };
+        self.memory = memory;
+        self.stale = stale;
+        best
+    }
+
+    /// Whether nobody but node-local plugins would rank nodes differently for this pod.
+    fn others_are_indifferent(&mut self, cycle: &Cycle<'_>) -> bool {
+        let fails = self.pre_score.iter().any(|&at| {
+            let plugin = &mut self.plugins[at];
+            plugin.is_local() && matches!(plugin.pre_score(cycle, &[]), PreScore::Error(_))
+        });
+        !fails
+            && self.score.iter().all(|(at, _)| {
+                let plugin = &self.plugins[*at];
+                plugin.is_local() || !plugin.has_preference(cycle)
+            })
+    }
+
+    /// Nodes will be ranked by another policy.
+    pub(crate) fn forget_standings(&mut self) {
+        self.memory.forget_standings();
     }
 
     /// Nodes kept for other pods must be right with and without those pods.
@@ -290,10 +358,10 @@ impl Rules {
     }
 
     /// Every node the last [`Self::filter`] refused, with the first plugin that did.
-    pub fn refused(&mut self, cycle: &Cycle<'_>) -> Vec<(NodeId, Refusal)> {
+    pub fn refused(&mut self) -> Vec<(NodeId, Refusal)> {
         let mut refused = self.candidates.refused.clone();
         if let Some(local_id) = self.remembered {
-            let known = self.memory.recall(local_id, cycle.state.node_limit());
+            let known = self.memory.recall(local_id);
             let kept_for_others: Vec<_> = refused.iter().map(|(node, _)| *node).collect();
             refused.extend(known.cells.iter().zip(0..).filter_map(|(cell, index)| match cell {
                 Cell::Refused(refusal) if !kept_for_others.contains(&NodeId::new(index)) => {
@@ -343,7 +411,7 @@ impl Rules {
         totals.clear();
         totals.resize(nodes.len(), 0);
         self.pre_score(cycle, nodes)?;
-        let known = self.remembered.map(|id| &*self.memory.recall(id, cycle.state.node_limit()));
+        let known = self.remembered.map(|id| &*self.memory.recall(id));
         if let Some(known) = known {
             for (total, node) in totals.iter_mut().zip(nodes) {
                 *total = known.sums[node.index()];
@@ -353,7 +421,7 @@ impl Rules {
         for &(at, weight) in &self.score {
             let plugin = &self.plugins[at];
             let column = raw.as_mut().filter(|_| is_remembered_raw(&**plugin)).and_then(Iterator::next);
-            if self.skip_score.contains(plugin.name()) || plugin.scores_nothing() {
+            if self.skip_score.contains(plugin.name()) || !plugin.has_preference(cycle) {
                 continue;
             }
             match column {

@@ -103,7 +103,12 @@ impl Scheduler {
     /// Lets a profile rank by another policy.
     pub fn set_policy(&mut self, scheduler_name: &str, policy: Box<dyn Policy>) -> bool {
         let profile = self.profiles.iter_mut().find(|profile| profile.name == scheduler_name);
-        profile.map(|profile| profile.policy = policy).is_some()
+        profile
+            .map(|profile| {
+                profile.policy = policy;
+                profile.rules.forget_standings();
+            })
+            .is_some()
     }
 
     /// Decides where a pending pod goes. Nothing is changed: the caller reserves, binds, or clears the node.
@@ -129,13 +134,20 @@ impl Scheduler {
                 return Ok(Decision::Wait { plugins, preemption });
             }
         };
+        if restriction == Restriction::AllNodes
+            && sampling.is_none()
+            && let Some((node, feasible)) =
+                rules.best_remembered(&cycle, &mut **policy, &mut self.rng).map_err(failed)?
+        {
+            return Ok(Decision::Place { node, feasible });
+        }
         filter(rules, &cycle, &restriction);
         if let Some(problem) = rules.filter_failure(&cycle) {
             return Err(failed(problem));
         }
         match rules.feasible() {
             [] => {
-                let refused = rules.refused(&cycle);
+                let refused = rules.refused();
                 let preemption = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
                 let plugins =
                     refused.iter().map(|(_, refusal)| refusal.plugin).chain(rules.restricting().iter()).collect();
@@ -174,7 +186,7 @@ impl Scheduler {
             Some(status) => format!("0/{nodes} nodes are available: {}.", status.message()),
             None => {
                 let mut reasons = BTreeMap::new();
-                let refused = rules.refused(&cycle);
+                let refused = rules.refused();
                 for &(node, refusal) in &refused {
                     for reason in rules.reasons(&cycle, node, refusal) {
                         *reasons.entry(reason).or_default() += 1;
@@ -219,7 +231,7 @@ impl Scheduler {
                     explanation.restricted_by.clone_from(plugins);
                 }
                 explanation.feasible = rules.feasible().to_vec();
-                let refused = rules.refused(&cycle);
+                let refused = rules.refused();
                 explanation.refused = refused
                     .iter()
                     .map(|&(node, refusal)| (node, status_of(rules, &cycle, node, refusal)))

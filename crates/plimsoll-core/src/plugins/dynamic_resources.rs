@@ -81,8 +81,8 @@ impl Plugin for DynamicResources {
         Some(plugin::post_filter(prepared.as_deref()?, pod).status.reason)
     }
 
-    fn scores_nothing(&self) -> bool {
-        self.prepared.borrow().is_none()
+    fn has_preference(&self, _: &Cycle<'_>) -> bool {
+        self.prepared.borrow().is_some()
     }
 
     fn score(&self, cycle: &Cycle<'_>, nodes: &[NodeId], scores: &mut [i64]) {

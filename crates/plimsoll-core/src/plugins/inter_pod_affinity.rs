@@ -5,6 +5,7 @@
 use super::topology_sums::TopologySums;
 use crate::config::{InterPodAffinityArgs, PluginName};
 use crate::framework::{Code, Cycle, MAX_NODE_SCORE, Plugin, PreFilter, PreScore, Refusal, Status};
+use crate::model::PodAffinity;
 use crate::state::{Counted, Node, NodeId, OwnedKind, Pod};
 
 const AFFINITY: u16 = 0;
@@ -68,6 +69,11 @@ impl InterPodAffinity {
             }
         }
     }
+}
+
+/// Whether a pod would rather, or rather not, be near others.
+fn prefers(affinity: &PodAffinity) -> bool {
+    !affinity.preferred.is_empty() || !affinity.preferred_anti.is_empty()
 }
 
 impl Plugin for InterPodAffinity {
@@ -146,10 +152,15 @@ impl Plugin for InterPodAffinity {
         self.existing_anti_affinity.end_what_if();
     }
 
+    fn has_preference(&self, cycle: &Cycle<'_>) -> bool {
+        prefers(&cycle.shape().affinity)
+            || !self.args.ignore_preferred_terms_of_existing_pods
+                && !cycle.state.classes.terms_about(cycle.entry.class).is_empty()
+    }
+
     fn pre_score(&mut self, cycle: &Cycle<'_>, _: &[NodeId]) -> PreScore {
         let (state, own, affinity) = (cycle.state, &cycle.entry.handles, &cycle.shape().affinity);
-        let has_preferences = !affinity.preferred.is_empty() || !affinity.preferred_anti.is_empty();
-        if self.args.ignore_preferred_terms_of_existing_pods && !has_preferences {
+        if self.args.ignore_preferred_terms_of_existing_pods && !prefers(affinity) {
             return PreScore::Skip;
         }
         self.scores.clear();

@@ -29,4 +29,5 @@ pub use dynamic_resources::DeviceNode;
 pub use priority_sort::{Urgency, urgency};
 pub use registry::build;
 pub use scheduling_gates::gate_message;
+pub(crate) use scoring::{Strategy, balance_score, share};
 pub use volumes::DetachedNode;

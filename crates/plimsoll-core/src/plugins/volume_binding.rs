@@ -41,4 +41,8 @@ impl Plugin for VolumeBinding {
     fn pre_score(&mut self, _: &Cycle<'_>, _: &[NodeId]) -> PreScore {
         PreScore::Skip
     }
+
+    fn has_preference(&self, _: &Cycle<'_>) -> bool {
+        false
+    }
 }

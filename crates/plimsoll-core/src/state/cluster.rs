@@ -4,13 +4,15 @@ use super::changes::ChangeLog;
 use super::classes::{Namespaces, PodClasses};
 use super::controllers::Controllers;
 use super::node::{Node, NodeId};
+use super::objects::Budget;
 use super::pod::{Phase, Pod, PodId};
 use super::shapes::{ShapeEntry, ShapeId, Shapes, spread_key};
 use super::topology::{Topologies, TopologyId};
-use crate::dra::{DraObjects, ObjectError};
+use crate::dra::DraObjects;
 use crate::model::taints::UNSCHEDULABLE_TAINT;
-use crate::model::{ControllerKind, Interner, LabelSet, ModelError, NodeSpec, PodShape, ResourceNames, Selector, Sym};
-use k8s_openapi::api::{apps::v1 as apps, core::v1 as api, policy::v1 as policy, resource::v1 as resource};
+use crate::model::{Interner, ModelError, NodeSpec, PodShape, ResourceNames, Sym};
+use crate::telemetry::{NodeTelemetry, Telemetry};
+use k8s_openapi::api::core::v1 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -38,19 +40,6 @@ pub enum StateError {
         /// Where the pod is.
         phase: Phase,
     },
-}
-
-/// A pod disruption budget.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Budget {
-    /// Its namespace.
-    pub namespace: Sym,
-    /// The pods it protects; none if its selector cannot be read.
-    pub selector: Selector,
-    /// Pods that may be disrupted now.
-    pub disruptions_allowed: i32,
-    /// Pods already on their way out, by name.
-    pub disrupted: Box<[Box<str>]>,
 }
 
 /// Strings that the rules know by name.
@@ -85,12 +74,14 @@ pub struct ClusterState {
     pub changes: ChangeLog,
     /// Volumes and their claims.
     pub storage: crate::storage::StorageObjects,
+    /// What is known beside the API.
+    pub telemetry: Telemetry,
     /// Devices and their claims.
     pub(crate) dra: DraObjects,
     pub(super) nodes: Vec<Option<Node>>,
     pub(super) node_ids: FxHashMap<Sym, NodeId>,
     pub(super) free_nodes: Vec<NodeId>,
-    node_version: u64,
+    pub(super) node_version: u64,
     pub(super) image_nodes: FxHashMap<Sym, u32>,
     pub(super) pods: Vec<Option<Pod>>,
     pub(super) pod_ids: FxHashMap<Box<str>, PodId>,
@@ -100,7 +91,7 @@ pub struct ClusterState {
     pub(super) orphans: FxHashMap<Sym, Vec<PodId>>,
     pub(super) shapes: Shapes,
     pub(super) namespaces: Namespaces,
-    budgets: BTreeMap<(Sym, Box<str>), Budget>,
+    pub(super) budgets: BTreeMap<(Sym, Box<str>), Budget>,
     pub(super) nominated: FxHashMap<Sym, Vec<PodId>>,
 }
 
@@ -122,6 +113,7 @@ impl Default for ClusterState {
             controllers: Controllers::default(),
             changes: ChangeLog::default(),
             storage: crate::storage::StorageObjects::default(),
+            telemetry: Telemetry::default(),
             dra: DraObjects::new(),
             nodes: Vec::new(),
             node_ids: FxHashMap::default(),
@@ -149,7 +141,7 @@ pub fn pod_key(meta: &ObjectMeta) -> String {
     }
 }
 
-fn name_of(meta: &ObjectMeta) -> &str {
+pub(super) fn name_of(meta: &ObjectMeta) -> &str {
     meta.name.as_deref().unwrap_or_default()
 }
 
@@ -256,9 +248,18 @@ impl ClusterState {
         self.count_images(&spec, false);
         self.topologies.set_node(id, None);
         self.dra.forget_node(name);
+        *self.telemetry.node_mut(id) = NodeTelemetry::default();
         self.node_version += 1;
         self.changes.push(id);
         Some(id)
+    }
+
+    /// Something became known of a node beside what the API says.
+    pub fn tell(&mut self, id: NodeId, tell: impl FnOnce(&mut NodeTelemetry)) {
+        if self.node(id).is_some() {
+            tell(self.telemetry.node_mut(id));
+            self.changes.push(id);
+        }
     }
 
     fn count_images(&mut self, spec: &NodeSpec, add: bool) {
@@ -392,6 +393,7 @@ impl ClusterState {
         let pod = self.pods[id.index()].take()?;
         self.shapes.release(pod.shape, &mut self.classes);
         self.pod_ids.remove(uid);
+        self.telemetry.forget_pod(id);
         self.free_pods.push(id);
         Some(id)
     }
@@ -462,6 +464,11 @@ impl ClusterState {
     /// The pending pods a node is kept for.
     pub fn nominated_on(&self, node: Sym) -> &[PodId] {
         self.nominated.get(&node).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Whether any node is kept for somebody.
+    pub fn has_nominations(&self) -> bool {
+        !self.nominated.is_empty()
     }
 
     /// The nodes that are kept for somebody.
@@ -536,146 +543,8 @@ impl ClusterState {
     }
 }
 
-/// Devices.
+/// What decisions need brought up to date.
 impl ClusterState {
-    /// A slice of devices came or changed.
-    pub fn apply_resource_slice(&mut self, slice: &resource::ResourceSlice) -> Result<(), ObjectError> {
-        self.dra.upsert_slice(slice)
-    }
-
-    /// A slice of devices left.
-    pub fn delete_resource_slice(&mut self, name: &str) {
-        self.dra.delete_slice(name);
-    }
-
-    /// A claim for devices came or changed.
-    pub fn apply_resource_claim(&mut self, claim: &resource::ResourceClaim) -> Result<(), ObjectError> {
-        self.dra.upsert_claim(claim.clone())
-    }
-
-    /// A claim for devices left.
-    pub fn delete_resource_claim(&mut self, namespace: &str, name: &str) {
-        self.dra.delete_claim(namespace, name);
-    }
-
-    /// A device class came or changed. It may serve an extended resource, so what is remembered of nodes is stale.
-    pub fn apply_device_class(&mut self, class: &resource::DeviceClass) {
-        self.dra.upsert_class(class.clone());
-        self.node_version += 1;
-    }
-
-    /// A device class left.
-    pub fn delete_device_class(&mut self, name: &str) {
-        self.dra.delete_class(name);
-        self.node_version += 1;
-    }
-}
-
-/// Namespaces, services, controllers and budgets.
-impl ClusterState {
-    /// A namespace came or changed.
-    pub fn apply_namespace(&mut self, namespace: &api::Namespace) {
-        let name = self.strings.intern(name_of(&namespace.metadata));
-        let labels = LabelSet::compile(namespace.metadata.labels.as_ref(), &mut self.strings);
-        let before = self.namespaces.insert(name, labels);
-        if before.as_ref() != self.namespaces.get(&name) {
-            self.classes.namespace_changed(name, &self.namespaces, &self.strings);
-        }
-    }
-
-    /// A namespace left.
-    pub fn delete_namespace(&mut self, name: &str) {
-        let Some(name) = self.strings.get(name) else { return };
-        if self.namespaces.remove(&name).is_some() {
-            self.classes.namespace_changed(name, &self.namespaces, &self.strings);
-        }
-    }
-
-    /// The labels of a namespace, if it is known.
-    pub fn namespace_labels(&self, name: Sym) -> Option<&LabelSet> {
-        self.namespaces.get(&name)
-    }
-
-    fn namespace(&mut self, meta: &ObjectMeta) -> Sym {
-        self.strings.intern(meta.namespace.as_deref().unwrap_or_default())
-    }
-
-    /// A service came or changed.
-    pub fn apply_service(&mut self, service: &api::Service) {
-        let namespace = self.namespace(&service.metadata);
-        let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-        let selector = selector.map(|labels| Selector::from_map(Some(labels), &mut self.strings));
-        self.controllers.set_service(namespace, name_of(&service.metadata), selector);
-    }
-
-    /// A service left.
-    pub fn delete_service(&mut self, service: &api::Service) {
-        let namespace = self.namespace(&service.metadata);
-        self.controllers.remove_service(namespace, name_of(&service.metadata));
-    }
-
-    /// A replication controller came or changed.
-    pub fn apply_replication_controller(&mut self, controller: &api::ReplicationController) {
-        let selector = controller.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-        let selector = Selector::from_map(selector, &mut self.strings);
-        self.apply_controller(ControllerKind::ReplicationController, &controller.metadata, selector);
-    }
-
-    /// A replica set came or changed.
-    pub fn apply_replica_set(&mut self, set: &apps::ReplicaSet) {
-        let selector = set.spec.as_ref().map(|spec| &spec.selector);
-        let selector = Selector::compile(selector, &mut self.strings).unwrap_or(Selector::Nothing);
-        self.apply_controller(ControllerKind::ReplicaSet, &set.metadata, selector);
-    }
-
-    /// A stateful set came or changed.
-    pub fn apply_stateful_set(&mut self, set: &apps::StatefulSet) {
-        let selector = set.spec.as_ref().map(|spec| &spec.selector);
-        let selector = Selector::compile(selector, &mut self.strings).unwrap_or(Selector::Nothing);
-        self.apply_controller(ControllerKind::StatefulSet, &set.metadata, selector);
-    }
-
-    fn apply_controller(&mut self, kind: ControllerKind, meta: &ObjectMeta, selector: Selector) {
-        let (namespace, name) = (self.namespace(meta), self.strings.intern(name_of(meta)));
-        self.controllers.set_controller(kind, namespace, name, selector);
-    }
-
-    /// A controller left.
-    pub fn delete_controller(&mut self, kind: ControllerKind, meta: &ObjectMeta) {
-        let (namespace, name) = (self.namespace(meta), self.strings.intern(name_of(meta)));
-        self.controllers.remove_controller(kind, namespace, name);
-    }
-
-    /// A disruption budget came or changed.
-    pub fn apply_budget(&mut self, budget: &policy::PodDisruptionBudget) {
-        let namespace = self.namespace(&budget.metadata);
-        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-        let status = budget.status.as_ref();
-        let compiled = Budget {
-            namespace,
-            selector: Selector::compile(selector, &mut self.strings).unwrap_or(Selector::Nothing),
-            disruptions_allowed: status.and_then(|status| status.disruptions_allowed).unwrap_or(0),
-            disrupted: status
-                .and_then(|status| status.disrupted_pods.as_ref())
-                .into_iter()
-                .flat_map(BTreeMap::keys)
-                .map(|name| name.as_str().into())
-                .collect(),
-        };
-        self.budgets.insert((namespace, name_of(&budget.metadata).into()), compiled);
-    }
-
-    /// A disruption budget left.
-    pub fn delete_budget(&mut self, budget: &policy::PodDisruptionBudget) {
-        let namespace = self.namespace(&budget.metadata);
-        self.budgets.remove(&(namespace, name_of(&budget.metadata).into()));
-    }
-
-    /// All disruption budgets.
-    pub fn budgets(&self) -> impl Iterator<Item = &Budget> {
-        self.budgets.values()
-    }
-
     /// Brings the counter of a pod's default spread selector up to date, before a decision reads it.
     pub fn prepare_default_spread(&mut self, shape: ShapeId) {
         let version = self.controllers.version();

@@ -166,6 +166,10 @@ impl Plugin for PodTopologySpread {
         self.hard.end_what_if();
     }
 
+    fn has_preference(&self, cycle: &Cycle<'_>) -> bool {
+        in_force(&self.defaults, cycle, false).map_or(true, |constraints| !constraints.is_empty())
+    }
+
     fn pre_score(&mut self, cycle: &Cycle<'_>, nodes: &[NodeId]) -> PreScore {
         match in_force(&self.defaults, cycle, false) {
             Err(error) => PreScore::Error(format!("calculating preScoreState: {error}")),

@@ -1,0 +1,162 @@
+//! How the best of the allowed nodes is found.
+//!
+//! A policy only ranks: which nodes are allowed is for the rules alone, whatever ranks them. The default profile's weighted
+//! sum is one policy among others; heuristics, learned models and hybrids are further ones.
+
+mod allocation;
+mod awake;
+mod energy;
+mod fit;
+mod fragmentation;
+mod lifetime;
+mod order;
+mod weighted_sum;
+
+use crate::framework::Cycle;
+use crate::rng::Rng;
+use crate::rules::Rules;
+use crate::state::NodeId;
+use allocation::{Allocation, Balanced};
+use awake::LongestAwake;
+use energy::{EfficientFirst, MarginalWatts};
+use fit::{DotProduct, Fit};
+use fragmentation::FragmentationGradient;
+use lifetime::LifetimeAware;
+use order::{FirstFit, Random, RoundRobin};
+pub use weighted_sum::WeightedSum;
+
+/// What a policy's score of a node depends on. The less it is, the more of it can be remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// That node, what is known of it, and what the pod shares with its template.
+    Node,
+    /// The profile's total for the node, and nothing else.
+    Totals,
+    /// Anything.
+    Cluster,
+}
+
+/// Ranks nodes.
+pub trait Policy: Send {
+    /// The name it is chosen by.
+    fn name(&self) -> &'static str;
+
+    /// What its scores depend on. With [`Scope::Node`], `rank` may be asked about a few of the feasible nodes only, and its
+    /// answer is remembered until a node changes.
+    fn scope(&self) -> Scope {
+        Scope::Cluster
+    }
+
+    /// Gives each feasible node a score; the highest is chosen, equals by lot. `scores` has one entry a node.
+    fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String>;
+}
+
+/// What a policy may look at.
+pub struct Ranking<'a> {
+    /// The pod and the cluster.
+    pub cycle: Cycle<'a>,
+    /// The rules of the profile, for policies that build on their scores.
+    pub rules: &'a mut Rules,
+    /// Seeded random numbers.
+    pub rng: &'a mut Rng,
+    /// Memory for totals.
+    pub totals: &'a mut Vec<i64>,
+}
+
+/// The policies that can be chosen by name, with what each does.
+pub const POLICIES: &[(&str, &str)] = &[
+    ("default", "the weighted sum of the profile's score plugins, exactly as kube-scheduler"),
+    ("most-allocated", "the node most of whose CPU and memory is asked for, as NodeResourcesFit's MostAllocated"),
+    ("least-allocated", "the node least of whose CPU and memory is asked for, as NodeResourcesFit's LeastAllocated"),
+    ("balanced", "the node whose CPU and memory are asked for alike, as NodeResourcesBalancedAllocation"),
+    ("round-robin", "the node after the last one chosen"),
+    ("random", "any node, by lot"),
+    ("first-fit", "the node that joined first"),
+    ("best-fit", "the node with the least left over, so that others stay empty"),
+    ("worst-fit", "the node with the most left over"),
+    ("dot-product", "the node whose free resources point the same way as the pod's requests"),
+    ("fgd", "the node whose free GPUs lose least of their use to pods to come (fragmentation gradient descent)"),
+    ("peaks", "the node whose power rises least, as the Peaks plugin counts it: waking is free"),
+    ("marginal-watts", "the node whose power rises least, waking counted"),
+    ("efficient-first", "the machine that needs the fewest watts for a thread, then the best fit"),
+    ("longest-awake", "the node that is awake longest, then the best fit"),
+    (
+        "lifetime-aware",
+        "the node that stays busy least longer; it must be told how long pods run, which no real policy is",
+    ),
+];
+
+/// A policy by its name; none if there is no such policy.
+pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
+    Some(match name {
+        "default" => Box::new(WeightedSum),
+        "most-allocated" => Box::new(Allocation::MOST),
+        "least-allocated" => Box::new(Allocation::LEAST),
+        "balanced" => Box::new(Balanced),
+        "round-robin" => Box::new(RoundRobin::default()),
+        "random" => Box::new(Random),
+        "first-fit" => Box::new(FirstFit),
+        "best-fit" => Box::new(Fit::BEST),
+        "worst-fit" => Box::new(Fit::WORST),
+        "dot-product" => Box::new(DotProduct),
+        "fgd" => Box::new(FragmentationGradient),
+        "peaks" => Box::new(MarginalWatts::PEAKS),
+        "marginal-watts" => Box::new(MarginalWatts::WITH_WAKING),
+        "efficient-first" => Box::new(EfficientFirst),
+        "longest-awake" => Box::new(LongestAwake),
+        "lifetime-aware" => Box::new(LifetimeAware),
+        _ => return None,
+    })
+}
+
+/// Scores node by node, for policies that look at one node at a time. A node that is gone is never chosen.
+fn each_node(
+    ranking: &Ranking<'_>,
+    nodes: &[NodeId],
+    scores: &mut [f64],
+    mut score: impl FnMut(&Cycle<'_>, &crate::state::Node) -> f64,
+) {
+    let cycle = &ranking.cycle;
+    for (slot, node) in scores.iter_mut().zip(nodes) {
+        *slot = cycle.state.node(*node).map_or(f64::NEG_INFINITY, |node| score(cycle, node));
+    }
+}
+
+/// The place of the highest score, equals by lot; none if no score is a number.
+pub fn choose(scores: &[f64], rng: &mut Rng) -> Option<usize> {
+    let (mut best, mut equals) = (f64::NEG_INFINITY, 0);
+    for &score in scores {
+        if score > best {
+            (best, equals) = (score, 1);
+        } else if score == best && equals > 0 {
+            equals += 1;
+        }
+    }
+    if equals == 0 {
+        return None;
+    }
+    let lot = if equals > 1 { rng.below(equals) } else { 0 };
+    scores.iter().enumerate().filter(|(_, score)| **score == best).nth(lot).map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_policy_exists_under_its_name() {
+        for (name, _) in POLICIES {
+            assert_eq!(by_name(name).map(|policy| policy.name()), Some(*name));
+        }
+        assert!(by_name("guess").is_none());
+    }
+
+    #[test]
+    fn ties_are_broken_by_lot_and_nan_never_wins() {
+        let mut rng = Rng::new(1);
+        let scores = [f64::NAN, 3.0, 1.0, 3.0];
+        let chosen: std::collections::BTreeSet<_> = (0..50).filter_map(|_| choose(&scores, &mut rng)).collect();
+        assert_eq!(chosen.into_iter().collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(choose(&[f64::NAN], &mut rng), None);
+    }
+}

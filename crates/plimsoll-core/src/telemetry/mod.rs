@@ -1,0 +1,103 @@
+//! What is known of nodes and pods beside the objects of the API: told by whoever drives the engine, read by policies.
+//!
+//! The rules never look here. What is not known is a value, and a policy says what it makes of it.
+
+mod power;
+
+pub use power::{POINTS, PowerCurve};
+
+use super::state::{NodeId, PodId};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is known of a node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeTelemetry {
+    /// What it draws, by load.
+    pub power: Option<Arc<PowerCurve>>,
+    /// What it draws asleep, in watts.
+    pub sleep_watts: f64,
+    /// Since when it is awake; none if it sleeps, or nobody knows.
+    pub awake_since: Option<Duration>,
+    /// When the last of its pods is known to end.
+    pub busy_until: Option<Duration>,
+    /// Latency from here to the user, in milliseconds.
+    pub latency_ms: Option<f64>,
+    /// What is free of each GPU, in thousandths.
+    pub gpus: Vec<u32>,
+}
+
+/// A kind of pod that is to be expected, for policies that keep room for what is to come.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ExpectedPod {
+    /// How often, as a share of all.
+    pub share: f64,
+    /// Thousandths of a core.
+    pub cpu_milli: i64,
+    /// Bytes of memory.
+    pub memory: i64,
+    /// How many GPUs.
+    pub gpu_count: u32,
+    /// The share of each, in thousandths.
+    pub gpu_milli: u32,
+}
+
+/// What is known beside the API.
+#[derive(Debug, Default)]
+pub struct Telemetry {
+    /// The time, on the clock of the other times here.
+    pub now: Duration,
+    /// The pods to be expected.
+    pub expected: Arc<[ExpectedPod]>,
+    nodes: Vec<NodeTelemetry>,
+    pods: FxHashMap<PodId, PodTelemetry>,
+}
+
+/// What is known of a pod.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PodTelemetry {
+    /// How long it will run.
+    pub lifetime: Option<Duration>,
+    /// What it asks of GPUs: how many, and the share of each in thousandths.
+    pub gpus: Option<(u32, u32)>,
+}
+
+static UNKNOWN: NodeTelemetry = NodeTelemetry {
+    power: None,
+    sleep_watts: 0.0,
+    awake_since: None,
+    busy_until: None,
+    latency_ms: None,
+    gpus: Vec::new(),
+};
+
+impl Telemetry {
+    /// What is known of a node.
+    pub fn node(&self, id: NodeId) -> &NodeTelemetry {
+        self.nodes.get(id.index()).unwrap_or(&UNKNOWN)
+    }
+
+    /// What is known of a pod.
+    pub fn pod(&self, id: PodId) -> PodTelemetry {
+        self.pods.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Tells of a pod.
+    pub fn set_pod(&mut self, id: PodId, telemetry: PodTelemetry) {
+        self.pods.insert(id, telemetry);
+    }
+
+    /// The pod is gone: its id will be another's.
+    pub(crate) fn forget_pod(&mut self, id: PodId) {
+        self.pods.remove(&id);
+    }
+
+    /// What is told of a node; changes are to be noted by the state, which calls this.
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut NodeTelemetry {
+        if self.nodes.len() <= id.index() {
+            self.nodes.resize_with(id.index() + 1, NodeTelemetry::default);
+        }
+        &mut self.nodes[id.index()]
+    }
+}
