@@ -3,7 +3,7 @@
 use crate::config::{PluginName, PluginSet};
 use crate::framework::{Candidates, Code, Cycle, Plugin, PreFilter, PreScore, Refusal, Status};
 use crate::memo::{Cell, Memory, Remembered};
-use crate::policy::{Policy, Ranking, Scope};
+use crate::policy::{Chosen, Policy, Ranking, Scope};
 use crate::rng::Rng;
 use crate::state::{Node, NodeId, Pod, PodId};
 
@@ -203,7 +203,7 @@ impl Rules {
         local_id
     }
 
-    /// The best node and how many are feasible, where only rules and scores have a say that depend on a node alone: then no
+    /// How many nodes are feasible and the best of them, where only rules and scores have a say that depend on a node alone: then no
     /// look at every node is needed. None where that is not so, or no node is feasible; to be asked after a pre-filter
     /// that restricts nothing.
     pub(crate) fn best_remembered(
@@ -211,7 +211,7 @@ impl Rules {
         cycle: &Cycle<'_>,
         policy: &mut dyn Policy,
         rng: &mut Rng,
-    ) -> Result<Option<(NodeId, usize)>, String> {
+    ) -> Result<Option<(usize, Chosen<NodeId>)>, String> {
         let scope = policy.scope();
         let others_filter = self.filter[self.local_filters().count()..]
             .iter()
@@ -237,7 +237,7 @@ impl Rules {
                         policy.rank(&mut ranking, nodes, &mut scores).map(|()| scores)
                     }
                 });
-                standings.map(|standings| standings.choose(rng).map(|node| (node, feasible)))
+                standings.map(|standings| standings.choose(rng).map(|chosen| (feasible, chosen)))
             }
         };
         self.memory = memory;

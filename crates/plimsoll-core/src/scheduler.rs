@@ -54,6 +54,8 @@ pub enum Decision {
         node: NodeId,
         /// How many nodes were feasible.
         feasible: usize,
+        /// How many of them were as good as the chosen one, itself included.
+        ties: usize,
     },
     /// It fits nowhere now.
     Wait {
@@ -136,10 +138,10 @@ impl Scheduler {
         };
         if restriction == Restriction::AllNodes
             && sampling.is_none()
-            && let Some((node, feasible)) =
+            && let Some((feasible, chosen)) =
                 rules.best_remembered(&cycle, &mut **policy, &mut self.rng).map_err(failed)?
         {
-            return Ok(Decision::Place { node, feasible });
+            return Ok(Decision::Place { node: chosen.of, feasible, ties: chosen.ties });
         }
         filter(rules, &cycle, &restriction);
         if let Some(problem) = rules.filter_failure(&cycle) {
@@ -156,7 +158,7 @@ impl Scheduler {
                 self.failure = Some(failure);
                 Ok(Decision::Wait { plugins, preemption })
             }
-            &[node] => Ok(Decision::Place { node, feasible: 1 }),
+            &[node] => Ok(Decision::Place { node, feasible: 1, ties: 1 }),
             _ => {
                 let mut nodes = rules.take_feasible();
                 if let Some(sampling) = sampling {
@@ -166,12 +168,13 @@ impl Scheduler {
                 self.scores.resize(nodes.len(), 0.0);
                 let mut ranking = Ranking { cycle, rules, rng: &mut self.rng, totals: &mut self.totals };
                 let ranked = policy.rank(&mut ranking, &nodes, &mut self.scores);
-                let chosen = policy::choose(&self.scores, &mut self.rng).map(|at| nodes[at]);
+                let chosen = policy::choose(&self.scores, &mut self.rng).map(|chosen| (nodes[chosen.of], chosen.ties));
                 let feasible = nodes.len();
                 rules.give_back(nodes);
                 ranked.map_err(failed)?;
-                let node = chosen.ok_or_else(|| failed(format!("policy {} gave no node a score", policy.name())))?;
-                Ok(Decision::Place { node, feasible })
+                let (node, ties) =
+                    chosen.ok_or_else(|| failed(format!("policy {} gave no node a score", policy.name())))?;
+                Ok(Decision::Place { node, feasible, ties })
             }
         }
     }

@@ -143,7 +143,7 @@ impl DryRun {
         }
         let state = &self.scheduler.state;
         let (node, feasible, score, preemption) = match decision {
-            Decision::Place { node, feasible } => (node, feasible, Choice::new(&explanation, node, state), None),
+            Decision::Place { node, feasible, .. } => (node, feasible, Choice::new(&explanation, node, state), None),
             Decision::Wait { preemption: None, .. } => {
                 return Ok(Outcome::Pending { message: explanation.message(state.node_count()) });
             }
@@ -152,7 +152,7 @@ impl DryRun {
                 let message = explanation.message(state.node_count());
                 self.clear(id, preemption.node, &preemption.victims);
                 match self.decide(id)? {
-                    Decision::Place { node, feasible } => (node, feasible, None, Some(cleared)),
+                    Decision::Place { node, feasible, .. } => (node, feasible, None, Some(cleared)),
                     Decision::Wait { .. } => return Ok(Outcome::Pending { message }),
                 }
             }

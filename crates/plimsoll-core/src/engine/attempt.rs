@@ -46,6 +46,8 @@ pub enum Attempt {
         binding: Binding,
         /// How many nodes were feasible.
         feasible: usize,
+        /// How many of them were as good as the chosen one, itself included.
+        ties: usize,
     },
     /// It fits nowhere, and waits for an event that may change that.
     Wait {
@@ -115,8 +117,8 @@ impl Engine {
     fn attempt(&mut self, now: Duration, key: QueueKey, pod: PodRef) -> Attempt {
         self.victims.remove(&key);
         match self.scheduler.decide(key.pod) {
-            Ok(Decision::Place { node, feasible }) => match self.scheduler.reserve(key.pod, node) {
-                Ok(reservation) => self.start_binding(key, pod, reservation, feasible),
+            Ok(Decision::Place { node, feasible, ties }) => match self.scheduler.reserve(key.pod, node) {
+                Ok(reservation) => self.start_binding(key, pod, reservation, (feasible, ties)),
                 Err(error) => self.fail(now, key, pod, error.into()),
             },
             Ok(Decision::Wait { plugins, preemption }) => self.wait(now, key, pod, plugins, preemption),
@@ -129,13 +131,19 @@ impl Engine {
         }
     }
 
-    fn start_binding(&mut self, key: QueueKey, pod: PodRef, reservation: Reservation, feasible: usize) -> Attempt {
+    fn start_binding(
+        &mut self,
+        key: QueueKey,
+        pod: PodRef,
+        reservation: Reservation,
+        (feasible, ties): (usize, usize),
+    ) -> Attempt {
         self.queue.remove_nomination(key);
         self.messages.remove(&key);
         self.binding.insert(reservation.uid.clone(), key);
         let node = self.state().node_name(reservation.node).to_owned();
         let binding = Binding { namespace: pod.namespace, name: pod.name, uid: pod.uid, node };
-        Attempt::Bind { reservation, binding, feasible }
+        Attempt::Bind { reservation, binding, feasible, ties }
     }
 
     fn wait(

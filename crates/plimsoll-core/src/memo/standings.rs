@@ -3,6 +3,7 @@
 //! A tree over node indices, each inner place with the best score below it and how many share it. A change walks from a leaf to the
 //! root, a choice from the root to a leaf: neither looks at every node.
 
+use crate::policy::Chosen;
 use crate::rng::Rng;
 use crate::state::NodeId;
 
@@ -78,7 +79,7 @@ impl Standings {
     }
 
     /// The node with the best score, equals by lot, exactly as [`crate::policy::choose`] draws it from a list.
-    pub fn choose(&self, rng: &mut Rng) -> Option<NodeId> {
+    pub fn choose(&self, rng: &mut Rng) -> Option<Chosen<NodeId>> {
         let root = *self.tree.get(1)?;
         if root.count == 0 {
             return None;
@@ -93,7 +94,7 @@ impl Standings {
                 lot -= ahead;
             }
         }
-        Some(NodeId::new(u32::try_from(place - self.leaves()).ok()?))
+        Some(Chosen { of: NodeId::new(u32::try_from(place - self.leaves()).ok()?), ties: root.count as usize })
     }
 }
 
@@ -116,8 +117,12 @@ mod tests {
                 scores[at] = score;
                 let listed: Vec<_> = (0..nodes).filter_map(|at| Some((at, scores[at]?))).collect();
                 let plain: Vec<_> = listed.iter().map(|(_, score)| *score).collect();
-                let expected = choose(&plain, &mut Rng::new(step)).map(|at| listed[at].0);
-                assert_eq!(standings.choose(&mut Rng::new(step)).map(NodeId::index), expected, "{scores:?}");
+                let expected = choose(&plain, &mut Rng::new(step)).map(|chosen| (listed[chosen.of].0, chosen.ties));
+                assert_eq!(
+                    standings.choose(&mut Rng::new(step)).map(|chosen| (chosen.of.index(), chosen.ties)),
+                    expected,
+                    "{scores:?}"
+                );
             }
         }
     }
@@ -142,6 +147,6 @@ mod tests {
         standings.set(NodeId::new(0), Some(f64::NAN));
         assert_eq!(standings.choose(&mut Rng::new(1)), None);
         standings.set(NodeId::new(1), Some(-5.0));
-        assert_eq!(standings.choose(&mut Rng::new(1)), Some(NodeId::new(1)));
+        assert_eq!(standings.choose(&mut Rng::new(1)).map(|chosen| chosen.of), Some(NodeId::new(1)));
     }
 }

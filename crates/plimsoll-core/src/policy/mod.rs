@@ -122,8 +122,17 @@ fn each_node(
     }
 }
 
+/// What was chosen, and how many were as good, itself included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chosen<T> {
+    /// What was chosen.
+    pub of: T,
+    /// How many were as good.
+    pub ties: usize,
+}
+
 /// The place of the highest score, equals by lot; none if no score is a number.
-pub fn choose(scores: &[f64], rng: &mut Rng) -> Option<usize> {
+pub fn choose(scores: &[f64], rng: &mut Rng) -> Option<Chosen<usize>> {
     let (mut best, mut equals) = (f64::NEG_INFINITY, 0);
     for &score in scores {
         if score > best {
@@ -136,7 +145,7 @@ pub fn choose(scores: &[f64], rng: &mut Rng) -> Option<usize> {
         return None;
     }
     let lot = if equals > 1 { rng.below(equals) } else { 0 };
-    scores.iter().enumerate().filter(|(_, score)| **score == best).nth(lot).map(|(at, _)| at)
+    scores.iter().enumerate().filter(|(_, score)| **score == best).nth(lot).map(|(of, _)| Chosen { of, ties: equals })
 }
 
 #[cfg(test)]
@@ -155,8 +164,9 @@ mod tests {
     fn ties_are_broken_by_lot_and_nan_never_wins() {
         let mut rng = Rng::new(1);
         let scores = [f64::NAN, 3.0, 1.0, 3.0];
-        let chosen: std::collections::BTreeSet<_> = (0..50).filter_map(|_| choose(&scores, &mut rng)).collect();
-        assert_eq!(chosen.into_iter().collect::<Vec<_>>(), [1, 3]);
+        let chosen: std::collections::BTreeSet<_> =
+            (0..50).filter_map(|_| choose(&scores, &mut rng)).map(|chosen| (chosen.of, chosen.ties)).collect();
+        assert_eq!(chosen.into_iter().collect::<Vec<_>>(), [(1, 2), (3, 2)]);
         assert_eq!(choose(&[f64::NAN], &mut rng), None);
     }
 }

@@ -132,7 +132,7 @@ impl Engine {
                     && !has_error(explanation)
                     && found(preemption.as_ref()) == found(explanation.preemption.as_ref())
             }
-            (Ok(explanation), Ok(Decision::Place { node, feasible })) => {
+            (Ok(explanation), Ok(Decision::Place { node, feasible, .. })) => {
                 let totals: BTreeMap<_, _> =
                     explanation.feasible.iter().copied().zip(explanation.totals.iter().copied()).collect();
                 *feasible == totals.len()
