@@ -46,9 +46,6 @@ func (r *report) differ(where string, c *cycle, ours, stocks, node string) {
 			fmt.Fprintf(r.out, "    %s total %d:%s\n", scored.Name, scored.TotalScore, plugins(scored))
 		}
 	}
-	if left := len(c.scores) - shownNodes; left > 0 {
-		fmt.Fprintf(r.out, "    of %d nodes\n", len(c.scores))
-	}
 	for _, line := range c.refusals(node) {
 		fmt.Fprintf(r.out, "    %s\n", line)
 	}
