@@ -3,6 +3,27 @@
 //! A workload knows nothing of nodes or policies. Times count from its start. Lifetimes may be known as a range only; one is
 //! drawn from it, by seed, when the workload is run, so that every policy meets the same pods.
 
+pub mod alibaba;
+pub mod azure;
+mod build;
+mod fields;
+mod format;
+//TMP pub mod generate;
+//TMP pub mod info;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+mod rows;
+//TMP pub mod select;
+mod spec;
+pub mod table;
+#[cfg(test)]
+mod testing;
+
+pub use build::Builder;
+pub use fields::Reason;
+pub use format::{Format, read, write};
+pub use rows::{ReadOptions, Skipped, SkippedRows};
+
 use k8s_openapi::api::core::v1::PodSpec;
 use std::time::Duration;
 
@@ -94,7 +115,8 @@ impl Lifetime {
 }
 
 /// One service asks another.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Call {
     /// The service that asks: a template's `app`.
     pub from: String,
