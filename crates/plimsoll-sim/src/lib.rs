@@ -7,5 +7,6 @@
 pub mod error;
 pub mod fleet;
 pub mod measures;
+pub mod simulation;
 pub mod workload;
 pub mod world;

@@ -45,6 +45,8 @@ pub struct Measures {
     pub arrived: u64,
     /// Pods that were placed, counted once a pod.
     pub placed: u64,
+    /// Pods running at the end.
+    pub running: u64,
     /// Pods that ended.
     pub finished: u64,
     /// Pods that gave up waiting, or could never run.

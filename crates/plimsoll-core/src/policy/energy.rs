@@ -50,7 +50,14 @@ impl Policy for MarginalWatts {
     }
 }
 
-/// The machine that needs the fewest watts for a thread when run at its best load, then the best fit.
+/// The watts a node needs for a thread when run at its best load, in thousandths: kinds of machines differ by more.
+pub fn milliwatts_per_thread(cycle: &Cycle<'_>, node: &Node) -> Option<f64> {
+    let threads = node.allocatable.cpu as f64 / 1000.0;
+    let curve = cycle.state.telemetry.node(node.id).power.as_ref().filter(|_| threads > 0.0)?;
+    Some((curve.least_watts_per_load() / threads * 1e3).round())
+}
+
+/// The machine that needs the fewest watts for a thread, then the best fit.
 #[derive(Debug)]
 pub struct EfficientFirst;
 
@@ -65,14 +72,7 @@ impl Policy for EfficientFirst {
 
     fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String> {
         each_node(ranking, nodes, scores, |cycle, node| {
-            let threads = node.allocatable.cpu as f64 / 1000.0;
-            match &cycle.state.telemetry.node(node.id).power {
-                // Kinds of machines differ by more than a thousandth of a watt; within a kind the fit decides.
-                Some(curve) if threads > 0.0 => {
-                    -(curve.least_watts_per_load() / threads * 1e3).round() - left_over(cycle, node) / 2.0
-                }
-                _ => f64::MIN,
-            }
+            milliwatts_per_thread(cycle, node).map_or(f64::MIN, |watts| -watts - left_over(cycle, node) / 2.0)
         });
         Ok(())
     }

@@ -50,6 +50,8 @@ pub struct Telemetry {
     pub now: Duration,
     /// The pods to be expected.
     pub expected: Arc<[ExpectedPod]>,
+    /// The pods that will be tried next, the first of them being the one that is tried now, as far as the driver looks ahead.
+    pub upcoming: Vec<PodId>,
     nodes: Vec<NodeTelemetry>,
     pods: FxHashMap<PodId, PodTelemetry>,
 }

@@ -14,12 +14,10 @@ pub enum Happening {
         /// Which of its runs.
         run: u32,
     },
-    /// A machine is awake now.
+    /// A machine is awake now, if it still boots.
     Booted {
         /// The machine.
         machine: u32,
-        /// Which of its spells.
-        spell: u32,
     },
     /// A machine that is empty for long enough falls asleep, or is given back.
     Idle {

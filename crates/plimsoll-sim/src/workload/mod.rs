@@ -6,18 +6,18 @@
 pub mod alibaba;
 pub mod azure;
 mod build;
-mod fields;
+pub(crate) mod fields;
 mod format;
 //TMP pub mod generate;
 //TMP pub mod info;
 #[cfg(feature = "parquet")]
 pub mod parquet;
-mod rows;
+pub(crate) mod rows;
 //TMP pub mod select;
 mod spec;
 pub mod table;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use build::Builder;
 pub use fields::Reason;

@@ -1,0 +1,342 @@
+//! From a scenario to what a run is made of.
+
+use super::{DisruptionName, Intensity, PoolSpec, Scenario, UserLatency};
+use crate::error::InputError;
+use crate::fleet::{Fleet, Machine, Pool, Price, Scaling};
+use crate::simulation::{Disruption, DisruptionKind, Failures, Settings, Setup, taint};
+use crate::workload::generate::SettingsError;
+use crate::workload::select::SelectError;
+use crate::workload::{Format, ReadOptions, Skipped, Workload};
+use crate::world::catalogue::{Catalogue, DEFAULT_PODS};
+use crate::world::latency::LatencyTable;
+use crate::world::power::{AlwaysAwake, Power, PowerCurve, SleepWhenEmpty};
+use crate::world::price::ListPrices;
+use crate::world::steps::Steps;
+use crate::world::thermal::ShareOfFull;
+use crate::world::usage::{AsRequested, Usage, Varied};
+use crate::world::{World, carbon};
+use plimsoll_core::config::Configuration;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a scenario cannot be run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ScenarioError {
+    /// A file cannot be used.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A generator cannot be used.
+    #[error(transparent)]
+    Generator(#[from] SettingsError),
+    /// What is to be taken of the workload cannot be.
+    #[error("select: {0}")]
+    Select(#[from] SelectError),
+    /// Something does not make sense.
+    #[error("{place}: {problem}")]
+    Nonsense {
+        /// Where in the scenario.
+        place: String,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+}
+
+impl ScenarioError {
+    fn at(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Nonsense { place: place.into(), problem: problem.into() }
+    }
+}
+
+/// A recorded workload before anything is taken of it, or none where one is made up for each seed.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// The workload.
+    pub workload: Option<Workload>,
+    /// What was skipped while it was read.
+    pub skipped: Skipped,
+}
+
+/// All that a run needs.
+pub struct Prepared {
+    /// The pods.
+    pub workload: Workload,
+    /// The machines.
+    pub fleet: Fleet,
+    /// The models.
+    pub world: World,
+    /// How it goes.
+    pub settings: Settings,
+}
+
+impl Prepared {
+    /// What a run is made of.
+    pub fn setup(&self) -> Setup<'_> {
+        Setup { workload: &self.workload, fleet: &self.fleet, world: &self.world, settings: &self.settings }
+    }
+}
+
+impl Scenario {
+    /// Reads the recorded workload, if there is one: once, for all seeds.
+    pub fn trace(&self, fleet: &Fleet) -> Result<Trace, ScenarioError> {
+        let source = &self.workload;
+        match (&source.file, &source.generate) {
+            (Some(_), Some(_)) => Err(ScenarioError::at("workload", "file and generate exclude each other")),
+            (None, None) => Err(ScenarioError::at("workload", "name a file, or a generator under workload.generate")),
+            (None, Some(_)) => Ok(Trace { workload: None, skipped: Skipped::default() }),
+            (Some(file), None) => {
+                let path = self.folder.join(file);
+                let format = match &source.format {
+                    Some(name) => name.parse().map_err(|problem| ScenarioError::at("workload.format", problem))?,
+                    None => Format::detect(&path)?,
+                };
+                let options = ReadOptions { lenient: source.lenient };
+                let (workload, skipped) = crate::workload::read(&path, format, Some(fleet), options)?;
+                Ok(Trace { workload: Some(workload), skipped })
+            }
+        }
+    }
+
+    /// The pods of a seed.
+    pub fn pods(&self, trace: &Trace, seed: u64) -> Result<Workload, ScenarioError> {
+        let whole = match (&trace.workload, &self.workload.generate) {
+            (Some(workload), _) => workload.clone(),
+            (None, Some(generator)) => generator.generate(seed)?,
+            (None, None) => return Err(ScenarioError::at("workload", "name a file, or a generator")),
+        };
+        let mut workload = self.select.apply(whole, seed)?;
+        if let Some(pace) = self.workload.pace {
+            if !(pace.is_finite() && pace > 0.0) {
+                return Err(ScenarioError::at("workload.pace", format!("{pace} pods a second is no pace")));
+            }
+            for (number, pod) in workload.pods.iter_mut().enumerate() {
+                pod.arrival = Duration::from_secs_f64(number as f64 / pace);
+            }
+        }
+        Ok(workload)
+    }
+
+    /// The machines.
+    pub fn fleet(&self) -> Result<Fleet, ScenarioError> {
+        if self.pool.is_empty() {
+            return Err(ScenarioError::at("pool", "there is none; say which machines there are with [[pool]]"));
+        }
+        let catalogue = self.catalogue.as_ref().map(|file| Catalogue::read(&self.folder.join(file))).transpose()?;
+        let mut names = BTreeSet::new();
+        let pools = self.pool.iter().map(|spec| {
+            if !names.insert(spec.name.as_str()) {
+                return Err(ScenarioError::at(format!("pool {}", spec.name), "there is another pool of this name"));
+            }
+            pool(spec, catalogue.as_ref())
+        });
+        Ok(Fleet { pools: pools.collect::<Result<_, _>>()? })
+    }
+
+    /// The models.
+    pub fn world(&self, seed: u64) -> Result<World, ScenarioError> {
+        let power: Box<dyn Power> = match self.power {
+            spec if !spec.sleep => {
+                let _ = spec;
+                Box::new(AlwaysAwake)
+            }
+            spec => Box::new(SleepWhenEmpty {
+                after: spec.sleep_after.0,
+                sleep_watts: not_negative("power.sleep_watts", spec.sleep_watts)?,
+                boot_delay: spec.boot_delay.0,
+                boot_watts: spec.boot_watts.map(|watts| not_negative("power.boot_watts", watts)).transpose()?,
+            }),
+        };
+        let usage: Box<dyn Usage> = match self.usage {
+            None => Box::new(AsRequested),
+            Some(spec) => {
+                let (least, most) = (not_negative("usage.least", spec.least)?, not_negative("usage.most", spec.most)?);
+                if least > most {
+                    return Err(ScenarioError::at("usage", format!("least {least} is more than most {most}")));
+                }
+                let daily_swing = not_negative("usage.daily_swing", spec.daily_swing)?;
+                Box::new(Varied { least, most, daily_swing, contends: spec.contention, seed })
+            }
+        };
+        let has_prices = self.pool.iter().any(|pool| pool.price.is_some() || pool.spot_price.is_some());
+        Ok(World {
+            power,
+            carbon: self.carbon()?.map(|model| Box::new(model) as Box<dyn carbon::Carbon>),
+            price: has_prices.then(|| Box::new(ListPrices) as _),
+            latency: self.latency()?.map(|table| Box::new(table) as _),
+            usage,
+            thermal: match self.thermal {
+                None => None,
+                Some(spec) => {
+                    let share = not_negative("thermal.limit", spec.limit)?;
+                    Some(Box::new(ShareOfFull { share, throttles: spec.throttles }))
+                }
+            },
+        })
+    }
+
+    fn carbon(&self) -> Result<Option<carbon::RecordedIntensity>, ScenarioError> {
+        let Some(spec) = &self.carbon else { return Ok(None) };
+        let mut model = carbon::RecordedIntensity::default();
+        for (region, intensity) in &spec.regions {
+            let steps = match intensity {
+                Intensity::Constant(grams) => {
+                    Steps::constant(not_negative(&format!("carbon.regions.{region}"), *grams)?)
+                }
+                Intensity::Recorded(file) => carbon::read(&self.folder.join(file), spec.start.0)?,
+            };
+            model.regions.insert(region.clone(), steps);
+        }
+        if let Some(pool) = self.pool.iter().find(|pool| !spec.regions.contains_key(&pool.region)) {
+            let known = spec.regions.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let problem = format!("there is no region {:?} in carbon.regions; there are {known}", pool.region);
+            return Err(ScenarioError::at(format!("pool {}", pool.name), problem));
+        }
+        Ok(Some(model))
+    }
+
+    fn latency(&self) -> Result<Option<LatencyTable>, ScenarioError> {
+        let Some(spec) = &self.latency else { return Ok(None) };
+        let mut table = LatencyTable::default();
+        let given = [
+            (&mut table.elsewhere_ms, spec.elsewhere, "elsewhere"),
+            (&mut table.same_node_ms, spec.same_node, "same_node"),
+            (&mut table.same_zone_ms, spec.same_zone, "same_zone"),
+            (&mut table.same_region_ms, spec.same_region, "same_region"),
+            (&mut table.across_ms, spec.across, "across"),
+        ];
+        for (slot, value, name) in given {
+            if let Some(value) = value {
+                *slot = not_negative(&format!("latency.{name}"), value)?;
+            }
+        }
+        for (name, latency) in &spec.to_user {
+            let place = format!("latency.to_user.{name}");
+            let steps = match latency {
+                UserLatency::Constant(ms) => Steps::constant(not_negative(&place, *ms)?),
+                UserLatency::Changing(steps) => {
+                    let step = |step: &super::LatencyStep| Ok((step.at.0, not_negative(&place, step.ms)?));
+                    Steps::new(steps.iter().map(step).collect::<Result<_, ScenarioError>>()?)
+                }
+            };
+            table.to_user.insert(name.clone(), steps);
+        }
+        Ok(Some(table))
+    }
+
+    /// How a run goes.
+    pub fn settings(&self, seed: u64) -> Result<Settings, ScenarioError> {
+        let configuration = match &self.run.configuration {
+            None => Configuration::default(),
+            Some(file) => {
+                let path = self.folder.join(file);
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|error| InputError::new(&path, format!("cannot be read: {error}")))?;
+                Configuration::parse(&path.display().to_string(), &text)
+                    .map_err(|errors| InputError::new(&path, errors))?
+            }
+        };
+        if !(0.0..1.0).contains(&self.run.warmup) {
+            let problem = format!("{} is no share; at least 0 and less than 1", self.run.warmup);
+            return Err(ScenarioError::at("run.warmup", problem));
+        }
+        let disruption = |spec: &super::DisruptionSpec| Disruption {
+            at: spec.at.0,
+            pool: spec.pool.clone(),
+            count: spec.count,
+            kind: match spec.kind {
+                DisruptionName::Fail => DisruptionKind::Fail,
+                DisruptionName::Drain => DisruptionKind::Drain,
+                DisruptionName::Return => DisruptionKind::Return,
+                DisruptionName::Join => DisruptionKind::Join,
+            },
+        };
+        Ok(Settings {
+            seed,
+            configuration,
+            warmup: self.run.warmup,
+            horizon: self.run.horizon.map(|time| time.0),
+            max_wait: self.run.max_wait.map(|time| time.0),
+            lookahead: self.run.lookahead,
+            disruptions: self.disruption.iter().map(disruption).collect(),
+            failures: self.failures.map(|spec| Failures { every: spec.every.0, repair: spec.repair.0 }),
+            ..Settings::default()
+        })
+    }
+
+    /// All that a run with this seed needs.
+    pub fn prepare(&self, trace: &Trace, seed: u64) -> Result<Prepared, ScenarioError> {
+        Ok(Prepared {
+            workload: self.pods(trace, seed)?,
+            fleet: self.fleet()?,
+            world: self.world(seed)?,
+            settings: self.settings(seed)?,
+        })
+    }
+}
+
+fn not_negative(place: &str, number: f64) -> Result<f64, ScenarioError> {
+    if number.is_finite() && number >= 0.0 {
+        return Ok(number);
+    }
+    Err(ScenarioError::at(place, format!("{number} makes no sense; zero or more is right")))
+}
+
+fn pool(spec: &PoolSpec, catalogue: Option<&Catalogue>) -> Result<Pool, ScenarioError> {
+    let place = format!("pool {}", spec.name);
+    let error = |problem: &str| ScenarioError::at(&place, problem);
+    let known = match (&spec.machine, catalogue) {
+        (None, _) => None,
+        (Some(name), Some(catalogue)) => Some(catalogue.find(name)?.clone()),
+        (Some(name), None) if spec.watts.is_some() || spec.idle_watts.is_some() || spec.full_watts.is_some() => {
+            let _ = name;
+            None
+        }
+        (Some(_), None) => return Err(error("machine names one of the catalogue, but no catalogue is given")),
+    };
+    let amount = |given: Option<i64>, of: fn(&Machine) -> i64, name: &str| {
+        given.or_else(|| known.as_ref().map(of)).filter(|amount| *amount > 0).ok_or_else(|| {
+            error(&format!("{name} is missing; say how much a machine has, or name a machine of the catalogue"))
+        })
+    };
+    let power = match (spec.watts, spec.idle_watts, spec.full_watts) {
+        (Some(watts), None, None) => Some(PowerCurve::new(watts).ok_or_else(|| error("watts make no curve"))?),
+        (None, Some(idle), Some(full)) => {
+            Some(PowerCurve::straight(idle, full).ok_or_else(|| error("idle_watts and full_watts make no curve"))?)
+        }
+        (None, None, None) => None,
+        _ => return Err(error("say either watts, or both idle_watts and full_watts")),
+    };
+    let power = power.map(Arc::new).or_else(|| known.as_ref().map(|machine| Arc::clone(&machine.power)));
+    for text in &spec.taints {
+        if taint(text).is_none() {
+            return Err(error(&format!("taint {text:?} is not of the form key=value:NoSchedule")));
+        }
+    }
+    let machine = Machine {
+        name: spec.machine.clone().unwrap_or_else(|| spec.name.clone()),
+        cpu_milli: amount(spec.cpu.as_ref().map(|cpu| cpu.0.milli_value()), |machine| machine.cpu_milli, "cpu")?,
+        memory: amount(spec.memory.as_ref().map(|memory| memory.0.value()), |machine| machine.memory, "memory")?,
+        pods: spec.pods.unwrap_or(DEFAULT_PODS),
+        gpus: (spec.gpus > 0).then(|| (spec.gpus, spec.gpu_model.clone())),
+        power: power.ok_or_else(|| error("its watts are not known; say watts, or idle_watts and full_watts"))?,
+        price: (spec.price.or(spec.spot_price))
+            .map(|price| Price { on_demand: spec.price.unwrap_or(price), spot: spec.spot_price.unwrap_or(price) }),
+    };
+    Ok(Pool {
+        name: spec.name.clone(),
+        machine,
+        count: spec.count,
+        zones: spec.zones.clone(),
+        region: spec.region.clone(),
+        cluster: spec.cluster.clone(),
+        spot: spec.spot,
+        labels: spec.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+        taints: spec.taints.clone(),
+        scaling: spec.scaling.map(|scaling| Scaling {
+            min: scaling.min,
+            max: scaling.max,
+            boot_delay: scaling.boot_delay.0,
+            idle_after: scaling.idle_after.0,
+        }),
+    })
+}

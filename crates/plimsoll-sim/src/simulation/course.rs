@@ -1,0 +1,82 @@
+//! How a run went: waits, counts and the course over time.
+
+use crate::measures::{Measures, Series};
+
+/// Upper ends of the classes into which waits are counted, in seconds.
+const WAITS: [f64; 13] = [0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, f64::MAX];
+/// Fleets up to this size are drawn machine by machine.
+pub const MACHINES_DRAWN: usize = 64;
+
+/// What is counted and noted along the way.
+#[derive(Debug, Default)]
+pub struct Course {
+    /// The samples.
+    pub series: Series,
+    /// Seconds from arrival to start, of pods that count.
+    waits: Vec<f64>,
+    /// Every placement, folded.
+    checksum: u64,
+}
+
+impl Course {
+    /// A pod was placed.
+    pub fn placed(&mut self, pod: usize, machine: usize, nanoseconds: u128) {
+        // FNV-1a: small, and the same everywhere.
+        let mut hash = if self.checksum == 0 { 0xcbf2_9ce4_8422_2325 } else { self.checksum };
+        for word in [pod as u64, machine as u64, nanoseconds as u64] {
+            for byte in word.to_le_bytes() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+        self.checksum = hash;
+    }
+
+    /// A pod that counts was started after so many seconds.
+    pub fn waited(&mut self, seconds: f64) {
+        self.waits.push(seconds);
+    }
+
+    /// The checksum of all placements.
+    pub fn checksum(&self) -> String {
+        format!("{:016x}", self.checksum)
+    }
+
+    /// Writes what waits came to, and gives back the course.
+    pub fn finish(mut self, measures: &mut Measures) -> Series {
+        self.waits.sort_by(f64::total_cmp);
+        let count = self.waits.len();
+        let quantile = |share: f64| {
+            let at = ((count as f64 * share).ceil() as usize).clamp(1, count.max(1)) - 1;
+            self.waits.get(at).copied().unwrap_or(0.0)
+        };
+        if count > 0 {
+            measures.wait_mean_s = self.waits.iter().sum::<f64>() / count as f64;
+        }
+        (measures.wait_p50_s, measures.wait_p95_s, measures.wait_p99_s) = (quantile(0.5), quantile(0.95), quantile(0.99));
+        self.series.wait_upper_s = WAITS.to_vec();
+        self.series.wait_count = vec![0; WAITS.len()];
+        for wait in &self.waits {
+            let class = WAITS.partition_point(|upper| upper < wait);
+            self.series.wait_count[class.min(WAITS.len() - 1)] += 1;
+        }
+        self.series
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_become_quantiles_and_classes() {
+        let mut course = Course::default();
+        for wait in 0..100 {
+            course.waited(f64::from(wait));
+        }
+        let mut measures = Measures::default();
+        let series = course.finish(&mut measures);
+        assert_eq!((measures.wait_p50_s, measures.wait_p95_s, measures.wait_p99_s), (49.0, 94.0, 98.0));
+        assert_eq!(series.wait_count.iter().sum::<u64>(), 100);
+        assert_eq!(series.wait_count[..4], [1, 1, 1, 3]);
+    }
+}

@@ -1,0 +1,413 @@
+//! A run: the engine's decisions carried out on simulated machines, by a virtual clock.
+//!
+//! Time jumps from one happening to the next. At each time what makes room comes first, then what arrives, then the engine is asked
+//! until no pod is ready. The engine decides everything; this carries it out.
+
+mod agenda;
+mod course;
+mod gpu;
+mod latency;
+mod lifecycle;
+mod machines;
+mod meter;
+mod observer;
+mod pods;
+mod pools;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use machines::taint;
+pub use observer::{Nobody, Observer, Seen, Timeline};
+pub use settings::{Disruption, DisruptionKind, Failures, Settings};
+
+use crate::fleet::Fleet;
+use crate::measures::{Measures, Series};
+use crate::workload::Workload;
+use crate::world::World;
+use agenda::{Agenda, Happening};
+use course::{Course, MACHINES_DRAWN};
+use latency::LatencyMeter;
+use machines::{Machine, State, Yardstick};
+use meter::Meter;
+use plimsoll_core::engine::{Attempt, Engine, EngineError, Event};
+use plimsoll_core::policy::Policy;
+use plimsoll_core::telemetry::ExpectedPod;
+use pods::{Objects, PodRun, Stage};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a run cannot be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SimulationError {
+    /// An object of the scenario is refused by the engine.
+    #[error("{object}: {error}")]
+    Refused {
+        /// The object.
+        object: String,
+        /// Why.
+        error: EngineError,
+    },
+    /// A GPU cannot be described.
+    #[error("{0}")]
+    Gpu(String),
+    /// A disruption names a pool that does not exist.
+    #[error("disruption at {at:?}: there is no pool {pool:?}; there are {pools}")]
+    UnknownPool {
+        /// When.
+        at: Duration,
+        /// The name.
+        pool: String,
+        /// The names there are.
+        pools: String,
+    },
+    /// A pod cannot be tried.
+    #[error("pod {pod}: {problem}")]
+    Attempt {
+        /// The pod.
+        pod: String,
+        /// What went wrong.
+        problem: String,
+    },
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The figures.
+    pub measures: Measures,
+    /// The course.
+    pub series: Series,
+    /// A checksum over every placement.
+    pub checksum: String,
+}
+
+/// What a run is made of.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// The pods.
+    pub workload: &'a Workload,
+    /// The machines.
+    pub fleet: &'a Fleet,
+    /// The models.
+    pub world: &'a World,
+    /// How it is to go.
+    pub settings: &'a Settings,
+}
+
+/// A run under way.
+pub struct Simulation<'a> {
+    setup: Setup<'a>,
+    observer: &'a mut dyn Observer,
+    engine: Engine,
+    now: Duration,
+    agenda: Agenda,
+    /// The next pod to arrive.
+    next_arrival: usize,
+    machines: Vec<Machine>,
+    /// The machine of each node, by the node's index.
+    machine_of_node: Vec<u32>,
+    regions: Vec<String>,
+    pods: Vec<PodRun>,
+    objects: Objects,
+    pools: Vec<pools::PoolRun>,
+    expected: Arc<[ExpectedPod]>,
+    mean_pod: (i64, i64),
+    usage_factor: f64,
+    meter: Meter,
+    latency: LatencyMeter,
+    call_latency: f64,
+    call_hours: f64,
+    course: Course,
+    counts: Measures,
+    waiting: usize,
+    running: usize,
+    measured_from: Duration,
+    end: Duration,
+    next_wake: Option<Duration>,
+}
+
+/// Runs a workload under a policy.
+pub fn run(
+    setup: Setup<'_>,
+    policy: Box<dyn Policy>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, SimulationError> {
+    let mut simulation = Simulation::new(setup, policy, observer)?;
+    simulation.run_to_end()?;
+    Ok(simulation.finish())
+}
+
+impl<'a> Simulation<'a> {
+    /// A run at time zero: machines are there, no pod has come.
+    pub fn new(
+        setup: Setup<'a>,
+        policy: Box<dyn Policy>,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, SimulationError> {
+        let Setup { workload, fleet, world, settings } = setup;
+        let mut engine = Engine::new(&settings.configuration, settings.seed);
+        engine.set_words_messages(false);
+        let profile = settings.configuration.profiles.first().map(|profile| profile.scheduler_name.as_str());
+        engine.set_policy(profile.unwrap_or_default(), policy);
+        let regions: BTreeSet<_> = fleet.pools.iter().map(|pool| pool.region.clone()).collect();
+        let end = settings.horizon.unwrap_or_else(|| workload.span());
+        let count = workload.pods.len().max(1) as i128;
+        let mean = |each: fn(&crate::workload::Template) -> i64| {
+            let template = |pod: &crate::workload::PodRecord| workload.templates.get(pod.template as usize);
+            let sum: i128 = workload.pods.iter().filter_map(template).map(|template| i128::from(each(template))).sum();
+            i64::try_from(sum / count).unwrap_or(i64::MAX)
+        };
+        let new_run = |(number, record)| PodRun::new(record, number, settings.seed);
+        let mut simulation = Self {
+            setup,
+            observer,
+            engine,
+            now: Duration::ZERO,
+            agenda: Agenda::default(),
+            next_arrival: 0,
+            machines: Vec::with_capacity(fleet.len()),
+            machine_of_node: Vec::new(),
+            regions: regions.into_iter().collect(),
+            pods: workload.pods.iter().enumerate().map(new_run).collect(),
+            objects: Objects::new(workload),
+            pools: fleet.pools.iter().map(pools::PoolRun::new).collect(),
+            expected: pods::expected(workload).into(),
+            mean_pod: (mean(|template| template.cpu_milli), mean(|template| template.memory)),
+            usage_factor: world.usage.factor(Duration::ZERO),
+            meter: Meter::new(world.carbon.is_some(), world.price.is_some()),
+            latency: LatencyMeter::default(),
+            call_latency: 0.0,
+            call_hours: 0.0,
+            course: Course::default(),
+            counts: Measures::default(),
+            waiting: 0,
+            running: 0,
+            measured_from: end.mul_f64(settings.warmup.clamp(0.0, 1.0)),
+            end,
+            next_wake: None,
+        };
+        simulation.open()?;
+        Ok(simulation)
+    }
+
+    /// Sets the stage: machines join, and what is known to happen is entered.
+    fn open(&mut self) -> Result<(), SimulationError> {
+        let Setup { fleet, world, settings, workload } = self.setup;
+        self.engine.scheduler().state.telemetry.expected = Arc::clone(&self.expected);
+        if workload.templates.iter().any(|template| template.gpu.is_some()) {
+            let class = gpu::class().map_err(SimulationError::Gpu)?;
+            self.tell(Event::apply(class), || "the device class of GPUs".into())?;
+        }
+        for (index, pool) in fleet.pools.iter().enumerate() {
+            for _ in 0..pool.count {
+                self.add_machine(index)?;
+            }
+        }
+        if self.machines.len() <= MACHINES_DRAWN && fleet.pools.iter().all(|pool| pool.scaling.is_none()) {
+            self.course.series.nodes = self.machines.iter().map(|machine| machine.name.clone()).collect();
+            self.course.series.pods_per_node = vec![Vec::new(); self.machines.len()];
+        }
+        for (index, disruption) in settings.disruptions.iter().enumerate() {
+            if !fleet.pools.iter().any(|pool| pool.name == disruption.pool) {
+                let pools = fleet.pools.iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>().join(", ");
+                return Err(SimulationError::UnknownPool { at: disruption.at, pool: disruption.pool.clone(), pools });
+            }
+            self.agenda.enter(disruption.at, Happening::Disrupt { disruption: index as u32 });
+        }
+        self.set_intensities();
+        if let Some(at) = world.next_change(Duration::ZERO) {
+            self.agenda.enter(at, Happening::World);
+        }
+        self.agenda.enter(self.measured_from, Happening::Warm);
+        for sample in 1..=settings.samples {
+            self.agenda.enter(self.end / settings.samples * sample, Happening::Sample);
+        }
+        Ok(())
+    }
+
+    /// Runs until the time is over.
+    pub fn run_to_end(&mut self) -> Result<(), SimulationError> {
+        while let Some(next) = self.next_time().filter(|next| *next <= self.end) {
+            self.pass_time(next);
+            while let Some(happening) = self.agenda.take_due(next) {
+                self.happen(happening)?;
+            }
+            self.arrivals()?;
+            self.schedule()?;
+            self.grow_pools()?;
+        }
+        self.pass_time(self.end);
+        Ok(())
+    }
+
+    fn next_time(&self) -> Option<Duration> {
+        let arrival = self.setup.workload.pods.get(self.next_arrival).map(|pod| pod.arrival);
+        arrival.into_iter().chain(self.agenda.next_time()).min()
+    }
+
+    fn pass_time(&mut self, to: Duration) {
+        let hours = to.saturating_sub(self.now).as_secs_f64() / 3600.0;
+        self.call_hours += self.call_latency * hours;
+        self.meter.advance(to);
+        self.now = to;
+        self.engine.scheduler().state.telemetry.now = to;
+    }
+
+    fn happen(&mut self, happening: Happening) -> Result<(), SimulationError> {
+        match happening {
+            Happening::End { pod, run } => self.end_pod(pod as usize, run)?,
+            Happening::Booted { machine } => self.booted(machine as usize),
+            Happening::Idle { machine, spell } => self.idle(machine as usize, spell)?,
+            Happening::Join { pool } => self.join(pool as usize)?,
+            Happening::Fail { machine } => self.fail(machine as usize)?,
+            Happening::Repaired { machine } => self.repaired(machine as usize)?,
+            Happening::Disrupt { disruption } => self.disrupt(disruption as usize)?,
+            Happening::World => self.world_changes(),
+            Happening::Warm => {
+                self.meter.start_over();
+                self.latency.start_over(self.now);
+                self.call_hours = 0.0;
+                self.counts = Measures::default();
+            }
+            Happening::GiveUp { pod } => self.give_up(pod as usize)?,
+            Happening::Wake => self.next_wake = None,
+            Happening::Sample => self.sample(),
+        }
+        Ok(())
+    }
+
+    /// The pods that come now.
+    fn arrivals(&mut self) -> Result<(), SimulationError> {
+        let workload = self.setup.workload;
+        while let Some(record) = workload.pods.get(self.next_arrival).filter(|record| record.arrival <= self.now) {
+            let pod = self.next_arrival;
+            self.next_arrival += 1;
+            self.counts.arrived += 1;
+            self.enqueue(pod)?;
+            if let Some(max_wait) = self.setup.settings.max_wait {
+                self.agenda.enter(record.arrival + max_wait, Happening::GiveUp { pod: pod as u32 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the engine place what can be placed.
+    fn schedule(&mut self) -> Result<(), SimulationError> {
+        loop {
+            if self.setup.settings.lookahead > 1 {
+                let upcoming = self.engine.upcoming(self.setup.settings.lookahead);
+                self.engine.scheduler().state.telemetry.upcoming = upcoming;
+            }
+            match self.engine.next(self.now) {
+                None => break,
+                Some(Attempt::Bind { reservation, binding, feasible, ties }) => {
+                    let seen = Seen::Place { uid: &binding.uid, node: &binding.node, feasible, ties };
+                    self.observer.see(self.now, seen);
+                    self.start(reservation, &binding)?;
+                }
+                Some(Attempt::Wait { pod, preemption: None, .. }) => {
+                    self.observer.see(self.now, Seen::Wait { uid: &pod.uid });
+                }
+                Some(Attempt::Wait { pod, preemption: Some(eviction), .. }) => self.preempt(&pod, &eviction)?,
+                Some(Attempt::Failed { pod, error }) => {
+                    return Err(SimulationError::Attempt { pod: pod.name, problem: error.to_string() });
+                }
+            }
+        }
+        if let Some(at) = self.engine.wake_at()
+            && self.waiting > 0
+            && self.next_wake.is_none_or(|planned| at < planned)
+        {
+            // Time must pass, or the run would never end.
+            let at = at.max(self.now + Duration::from_millis(1));
+            self.next_wake = Some(at);
+            self.agenda.enter(at, Happening::Wake);
+        }
+        Ok(())
+    }
+
+    fn world_changes(&mut self) {
+        let Setup { world, .. } = self.setup;
+        self.set_intensities();
+        self.usage_factor = world.usage.factor(self.now);
+        for machine in 0..self.machines.len() {
+            self.latency_changes(machine);
+            self.refresh(machine);
+        }
+        self.refresh_calls();
+        if let Some(at) = world.next_change(self.now) {
+            self.agenda.enter(at, Happening::World);
+        }
+    }
+
+    fn set_intensities(&mut self) {
+        let Some(carbon) = &self.setup.world.carbon else { return };
+        for (index, region) in self.regions.iter().enumerate() {
+            self.meter.set_intensity(index, carbon.intensity(region, self.now).unwrap_or(0.0));
+        }
+    }
+
+    /// Brings up to date what a machine contributes, and how fast its pods run.
+    fn refresh(&mut self, machine: usize) {
+        let by = Yardstick {
+            world: self.setup.world,
+            usage_factor: self.usage_factor,
+            mean_pod: self.mean_pod,
+            expected: &self.expected,
+        };
+        let known = &mut self.machines[machine];
+        let (contribution, speed) = known.judge(&self.setup.fleet.pools[known.pool], &by);
+        self.meter.replace(known.region, &known.contribution, &contribution);
+        known.contribution = contribution;
+        let before = std::mem::replace(&mut known.speed, speed);
+        if before != speed {
+            self.change_speed(machine, before);
+        }
+    }
+
+    fn sample(&mut self) {
+        let series = &mut self.course.series;
+        series.hours.push(self.now.as_secs_f64() / 3600.0);
+        series.active_nodes.push(self.meter.active() as f64);
+        series.kw.push(self.meter.kilowatts());
+        series.running.push(self.running as f64);
+        series.waiting.push(self.waiting as f64);
+        if self.setup.world.latency.is_some() {
+            series.latency_ms.push(self.latency.mean_ms().unwrap_or(0.0));
+        }
+        for (pods, machine) in series.pods_per_node.iter_mut().zip(&self.machines) {
+            pods.push(machine.running.len() as u32);
+        }
+    }
+
+    fn tell(&mut self, event: Event, name: impl FnOnce() -> String) -> Result<(), SimulationError> {
+        self.engine.apply(self.now, event).map_err(|error| SimulationError::Refused { object: name(), error })
+    }
+
+    /// The figures.
+    pub fn finish(mut self) -> Outcome {
+        let mut measures = self.counts;
+        self.meter.read(&mut measures);
+        self.latency.read(self.now, &mut measures);
+        if !self.setup.workload.calls.is_empty() && self.setup.world.latency.is_some() && measures.hours > 0.0 {
+            measures.call_latency_ms = Some(self.call_hours / measures.hours);
+        }
+        let counted = self.setup.workload.pods.iter().zip(&self.pods);
+        let counted = counted.filter(|(record, _)| record.arrival >= self.measured_from);
+        for (_, pod) in counted {
+            match pod.stage {
+                Stage::Ahead => continue,
+                Stage::Waiting => measures.waiting += 1,
+                Stage::Running { .. } => measures.running += 1,
+                Stage::Finished => measures.finished += 1,
+                Stage::Rejected => measures.rejected += 1,
+            }
+            measures.placed += u64::from(pod.was_placed);
+        }
+        let checksum = self.course.checksum();
+        let series = self.course.finish(&mut measures);
+        Outcome { measures, series, checksum }
+    }
+}
