@@ -4,6 +4,7 @@
 //! that wake, sleep, join and fail, and models of the world: power, carbon, price, latency, usage. The same seed gives the same
 //! run, bit for bit.
 
+pub mod bounds;
 pub mod error;
 pub mod fleet;
 pub mod measures;
