@@ -6,11 +6,12 @@
 
 mod allotment;
 pub mod demand;
+pub mod exact;
 
 pub mod fluid;
 
 pub use demand::{Demand, Stay};
-
+pub use exact::{ExactError, exact};
 pub use fluid::{BoundSeries, fluid, fluid_over_time};
 
 use std::time::Duration;
