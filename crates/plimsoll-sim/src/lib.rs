@@ -8,5 +8,6 @@ pub mod bounds;
 pub mod error;
 pub mod fleet;
 pub mod measures;
+pub mod report;
 pub mod workload;
 pub mod world;
