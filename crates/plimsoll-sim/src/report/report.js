@@ -6,6 +6,8 @@
   const colour = (policy) => `var(--c${policy % 8})`;
   const DASHES = ["", "7 3", "2 2.5", "9 3 2 3"];
   const dash = (policy) => DASHES[Math.floor(policy / 8) % DASHES.length];
+  // Where colours repeat, a striped patch stands for the dashed line.
+  const patch = (policy) => (policy < 8 ? `background: ${colour(policy)}` : `background: repeating-linear-gradient(135deg, ${colour(policy)} 0 2.5px, transparent 2.5px 4.5px)`);
   const visible = (policy) => !hidden.has(policy);
 
   const SVG = "http://www.w3.org/2000/svg";
@@ -25,6 +27,7 @@
     const grouped = whole.replace(/\B(?=(\d{3})+$)/g, "\u2009");
     return (value < 0 ? "−" : "") + grouped + (fraction ? "." + fraction : "");
   }
+  const brief = (value, digits) => number(value, digits).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
   const signed = (value, digits) => (value > 0 ? "+" : "") + number(value, digits);
 
   function niceStep(span, count) {
@@ -43,10 +46,10 @@
   // Simulated time in hours, or in days where hours grow long.
   const timeScale = (hours) => (hours > 96 ? { by: 24, unit: "days" } : hours >= 2 ? { by: 1, unit: "hours" } : { by: 1 / 60, unit: "minutes" });
   function seconds(value) {
-    if (value < 1) return `${number(value * 1000, 3)} ms`;
-    if (value < 60) return `${number(value, 3)} s`;
-    if (value < 3600) return `${number(value / 60, 3)} min`;
-    return value < 86400 ? `${number(value / 3600, 3)} h` : `${number(value / 86400, 3)} d`;
+    if (value < 1) return `${brief(value * 1000, 3)} ms`;
+    if (value < 60) return `${brief(value, 3)} s`;
+    if (value < 3600) return `${brief(value / 60, 3)} min`;
+    return value < 86400 ? `${brief(value / 3600, 3)} h` : `${brief(value / 86400, 3)} d`;
   }
 
   function nearest(values, wanted) {
@@ -108,7 +111,7 @@
       }
       plot.append(svg("text", { x: left, y: 11 }, unit));
       let free = -Infinity;
-      for (const { at, label } of scale.ticks(Math.max(2, Math.floor((width - left - right) / 80)))) {
+      for (const { at, label } of scale.ticks(Math.max(2, Math.floor((width - left - right) / 56)))) {
         const half = label.length * 3.1;
         const middle = Math.min(px(at), width - half - 2);
         plot.append(svg("line", { class: "gridline", x1: px(at), x2: px(at), y1: height - bottom, y2: height - bottom + 4 }));
@@ -143,8 +146,8 @@
       const rows = shown.map((line) => ({ line, value: line.y[nearest(line.x, marker)] })).filter((row) => row.value !== null && row.value !== undefined);
       rows.sort((a, b) => b.value - a.value);
       readout.replaceChildren(el("b", {}, scale.name(marker)), ...rows.slice(0, 14).map(({ line, value }) => {
-        const swatch = el("i", { class: "swatch", style: `background: ${line.bound ? "var(--ink)" : colour(line.policy)}` });
-        return el("div", {}, el("span", {}, swatch, line.name), el("span", {}, `${number(value)} ${unit}`));
+        const swatch = el("i", { class: "swatch", style: line.bound ? "background: var(--ink)" : patch(line.policy) });
+        return el("div", {}, el("span", {}, swatch, line.name), el("span", {}, `${brief(value)} ${unit}`));
       }));
       const beside = plot.offsetLeft + px(marker);
       const onLeft = px(marker) > width / 2;
@@ -214,7 +217,7 @@
   function heatMaps(runs) {
     const figure = el("figure", { class: "wide" });
     const most = runs.reduce((top, run) => run.series.pods_per_node.reduce((top, row) => row.reduce((a, b) => Math.max(a, b), top), top), 1);
-    const note = `A row is a machine, in the fleet’s order; the stronger the colour, the more pods, up to ${number(most)}. Blank is empty.`;
+    const note = `A row is a machine, in the fleet’s order; the stronger the colour, the more pods, up to ${brief(most)}. Blank is empty.`;
     const place = el("p", { "aria-live": "polite" }, note);
     const maps = el("div", { class: "heats" });
     figure.append(el("figcaption", {}, el("h3", {}, "Pods per machine"), place), maps);
@@ -228,8 +231,8 @@
         [canvas.width, canvas.height] = [columns, rows.length];
         canvas.style.height = `${Math.min(260, Math.max(64, rows.length * 9))}px`;
         const { by, unit } = timeScale(hours[hours.length - 1] - hours[0]);
-        maps.append(el("div", { class: "heat" }, el("h4", {}, el("i", { class: "swatch", style: `background: ${colour(run.policy)}` }), data.policies[run.policy]), canvas,
-          el("div", { class: "ends" }, el("span", {}, number(hours[0] / by, 3)), el("span", {}, `${number(hours[hours.length - 1] / by, 3)} ${unit}`))));
+        maps.append(el("div", { class: "heat" }, el("h4", {}, el("i", { class: "swatch", style: patch(run.policy) }), data.policies[run.policy]), canvas,
+          el("div", { class: "ends" }, el("span", {}, brief(hours[0] / by, 3)), el("span", {}, `${brief(hours[hours.length - 1] / by, 3)} ${unit}`))));
         const brush = canvas.getContext("2d");
         brush.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(`--c${run.policy % 8}`).trim();
         rows.forEach((row, y) => row.forEach((pods, x) => {
@@ -262,11 +265,11 @@
     const bound = (key) => (chosen.bound ? [{ name: "bound", bound: true, x: chosen.bound.hours, y: chosen.bound[key] }] : []);
     const boundNote = chosen.bound ? " The dotted line is the bound." : "";
     const add = (options) => { if (options.lines.length) grid.append(lineChart({ x: overTime, from: chosen.from, ...options })); };
-    add({ title: "Active machines", note: `Machines with at least one pod.${boundNote}`, unit: "machines", lines: [...bound("active_nodes"), ...lines("active_nodes")] });
-    add({ title: "Power", note: `What all machines draw together.${boundNote}`, unit: "kW", lines: [...bound("kw"), ...lines("kw")] });
+    add({ title: "Active machines", note: `Machines with at least one pod.${boundNote}`, unit: "machines", lines: [...lines("active_nodes"), ...bound("active_nodes")] });
+    add({ title: "Power", note: `What all machines draw together.${boundNote}`, unit: "kW", lines: [...lines("kw"), ...bound("kw")] });
     add({
-      title: "Energy", note: `Summed up since the start.${boundNote}`, unit: "kWh",
-      lines: [...bound("kw"), ...lines("kw")].map((line) => ({ ...line, y: summed(line.x, line.y) })),
+      title: "Energy", note: `Summed up since measuring began.${boundNote}`, unit: "kWh",
+      lines: [...lines("kw"), ...bound("kw")].map((line) => ({ ...line, y: summed(line.x, line.y, chosen.from ?? 0) })),
     });
     const latency = lines("latency_ms");
     add({
@@ -281,7 +284,9 @@
       const all = count.reduce((sum, pods) => sum + pods, 0);
       let sum = 0;
       const y = count.map((pods) => ((sum += pods) / all) * 100);
-      return { name: name(run), policy: run.policy, steps: true, x: [0, ...upper], y: [upper[0] === 0 ? y[0] : 0, ...y] };
+      // The last class may be open: its pods are what the line lacks to 100 %.
+      const closed = upper.filter((end) => end !== null);
+      return { name: name(run), policy: run.policy, steps: true, x: [0, ...closed], y: [upper[0] === 0 ? y[0] : 0, ...y.slice(0, closed.length)] };
     });
     add({ title: "Distribution of waits", note: "Share of placed pods that waited at most so long from arrival to start.", unit: "%", lines: waits, x: overWaits, yMax: 100 });
     const heats = runs.filter((run) => run.series.pods_per_node.length);
@@ -289,10 +294,10 @@
     section.querySelector(".grid")?.remove();
     section.append(grid);
   }
-  function summed(hours, kw) {
+  function summed(hours, kw, from) {
     let sum = 0;
     return kw.map((value, at) => {
-      if (at > 0 && value !== null && kw[at - 1] !== null) sum += ((value + kw[at - 1]) / 2) * (hours[at] - hours[at - 1]);
+      if (at > 0 && hours[at - 1] >= from && value !== null && kw[at - 1] !== null) sum += ((value + kw[at - 1]) / 2) * (hours[at] - hours[at - 1]);
       return sum;
     });
   }
@@ -350,7 +355,7 @@
         const interval = row.low === null ? "one case" : `${signed(row.low, 3)} to ${signed(row.high, 3)}`;
         const sure = row.low !== null && (row.low > 0 || row.high < 0);
         return el("tr", { "data-policy": policy },
-          el("th", { scope: "row", class: "name" }, el("i", { class: "swatch", style: `background: ${colour(policy)}` }), data.policies[policy]),
+          el("th", { scope: "row", class: "name" }, el("i", { class: "swatch", style: patch(policy) }), data.policies[policy]),
           el("td", { class: sure ? "best" : "" }, signed(row.mean, 3)), el("td", {}, interval),
           el("td", {}, row.relative === null ? "–" : `${signed(row.relative * 100, 3)} %`),
           el("td", {}, `${good} / ${bad} of ${row.pairs}`), el("td", { class: "forest" }, forest));
@@ -420,7 +425,7 @@
     });
   }
 
-  for (const swatch of document.querySelectorAll("[data-colour]")) swatch.style.background = colour(Number(swatch.dataset.colour));
+  for (const swatch of document.querySelectorAll("[data-colour]")) swatch.setAttribute("style", patch(Number(swatch.dataset.colour)));
   document.querySelectorAll("table.sortable").forEach(sortable);
   legend();
   differences();
