@@ -4,10 +4,10 @@
 //! which makes it a bound rather than an optimum where a curve is not convex. The work grows beyond all measure with pods times
 //! machines: windows above a limit are refused.
 
+use super::Settings;
 use super::allotment::{Allotment, Way};
 use super::demand::{CPU, Demand, RESOURCES, Stay, supplies};
 use super::fluid::{fluid, sleep_watts, watts_asleep};
-use super::{Settings, demand};
 use crate::fleet::{Fleet, Machine};
 use crate::measures::Bounds;
 use crate::world::power::POINTS;
@@ -137,7 +137,7 @@ impl<'a> Window<'a> {
             .map(|pair| {
                 let there: Vec<usize> =
                     (0..pods).filter(|i| inside[*i].arrival <= pair[0] && inside[*i].end >= pair[1]).collect();
-                let mut asked = [0.0; demand::RESOURCES];
+                let mut asked = [0.0; RESOURCES];
                 for i in &there {
                     for (sum, asks) in asked.iter_mut().zip(inside[*i].asks()) {
                         *sum += asks as f64;
@@ -182,11 +182,11 @@ impl<'a> Window<'a> {
                     there.iter().filter_map(|i| homes[*i][m].map(|home| (*i, home))).collect();
                 rows.extend(guests.iter().map(|(_, home)| constraint!(*home <= on)));
                 let has = supplies(slot.machine);
-                for r in 0..RESOURCES {
+                for (r, has) in has.iter().enumerate() {
                     // Small sums always fit, and every row less helps the solver.
                     let most: i128 = guests.iter().map(|(i, _)| i128::from(self.stays[*i].asks()[r])).sum();
-                    if most > i128::from(has[r]) {
-                        rows.push(constraint!(self.share(&guests, r, has[r]) <= on));
+                    if most > i128::from(*has) {
+                        rows.push(constraint!(self.share(&guests, r, *has) <= on));
                     }
                 }
                 if let Some(settings) = power {

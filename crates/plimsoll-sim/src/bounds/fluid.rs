@@ -167,6 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn gpus_and_places_for_pods_count_like_any_resource() {
+        let mut fleet = fleet(&[(10, 4000, 1 << 40)]);
+        fleet.pools[0].machine.gpus = Some((2, "A100".into()));
+        fleet.pools[0].machine.pods = 4;
+        let half = Stay { gpu_milli: 500, ..stay(0, 60, 10, 1) };
+        let whole = Stay { gpu_milli: 2000, ..half };
+        let nodes = |stays: &[Stay]| bound(stays, &fleet, 60, &Settings::default()).active_nodes;
+        assert!((nodes(&[half, whole, whole]) - 2.25).abs() < 1e-9, "4,500 of 2,000 thousandths");
+        assert!((nodes(&[stay(0, 60, 10, 1); 9]) - 2.25).abs() < 1e-9, "nine pods, four places");
+    }
+
+    #[test]
     fn sleeping_machines_draw_what_sleeping_draws() {
         let mut fleet = fleet(&[(10, 4000, 100)]);
         let settings = Settings { sleep_watts: 5.0, ..Settings::default() };

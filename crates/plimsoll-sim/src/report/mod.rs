@@ -50,7 +50,7 @@ pub struct CaseBound {
 pub fn html(report: &Report<'_>) -> String {
     let entries = catalogue::entries();
     let summary = summary::Summary::new(report, &entries);
-    let mut page = String::with_capacity(SCRIPT.len() + STYLE.len() + 1 << 16);
+    let mut page = String::with_capacity(SCRIPT.len() + STYLE.len() + (1 << 16));
     // Writing to a string cannot fail.
     let _ = write_page(&mut page, report, &entries, &summary);
     page
