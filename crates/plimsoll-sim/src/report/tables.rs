@@ -125,7 +125,7 @@ fn heading(what: &str, scenario: &Scenario<'_>, summary: &Summary<'_>) -> String
 fn name_cell(policy: usize, runs: usize, scenario: &Scenario<'_>, summary: &Summary<'_>) -> String {
     let name = summary.policies.get(policy).copied().unwrap_or_default();
     let mut tag = String::new();
-    if policy == summary.baseline {
+    if policy == summary.baseline && summary.policies.len() > 1 {
         tag.push_str(" <small class=\"tag\">baseline</small>");
     }
     // A mean over other cases than its neighbours' must not pass for one over the same.
