@@ -4,9 +4,13 @@
 //! that wake, sleep, join and fail, and models of the world: power, carbon, price, latency, usage. The same seed gives the same
 //! run, bit for bit.
 
+pub mod bounds;
+pub mod compare;
 pub mod error;
 pub mod fleet;
 pub mod measures;
+pub mod report;
+pub mod scenario;
 pub mod simulation;
 pub mod workload;
 pub mod world;

@@ -128,6 +128,11 @@ pub struct Simulation<'a> {
     next_wake: Option<Duration>,
 }
 
+/// How long pods run, as drawn for a seed; none for those that run to the end.
+pub fn lifetimes(workload: &Workload, seed: u64) -> Vec<Option<Duration>> {
+    workload.pods.iter().enumerate().map(|(number, record)| PodRun::new(record, number, seed).left).collect()
+}
+
 /// Runs a workload under a policy.
 pub fn run(
     setup: Setup<'_>,

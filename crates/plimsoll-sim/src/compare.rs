@@ -1,0 +1,309 @@
+//! Many runs: policies × windows × seeds, each case the same pods for every policy, on all cores, and resumable.
+
+use crate::bounds::{self, BoundSeries, Demand, Stay};
+use crate::measures::{Row, Run};
+use crate::report::CaseBound;
+use crate::scenario::{Prepared, Scenario, ScenarioError, Trace};
+use crate::simulation::{self, Observer, SimulationError};
+use crate::workload::Workload;
+use crate::workload::select::Window;
+use plimsoll_core::policy::{self, Policy};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Why a comparison cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// The scenario cannot be run.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A run cannot be made.
+    #[error("policy {policy}: {error}")]
+    Simulation {
+        /// The policy.
+        policy: String,
+        /// Why.
+        error: SimulationError,
+    },
+    /// There is no such policy.
+    #[error("there is no policy {0:?}; `plimsoll policies` lists those there are")]
+    UnknownPolicy(String),
+    /// Results cannot be kept.
+    #[error("results cannot be kept: {0}")]
+    Store(#[from] std::io::Error),
+}
+
+/// Which pods: a window of the workload, and a seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case {
+    /// The window; as the scenario has it if not given.
+    pub window: Option<Window>,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// What is to be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The policies.
+    pub policies: Vec<String>,
+    /// The cases.
+    pub cases: Vec<Case>,
+}
+
+impl Plan {
+    /// Every policy on every window with every seed.
+    pub fn new(policies: Vec<String>, windows: &[Window], seeds: &[u64]) -> Result<Self, CompareError> {
+        if let Some(unknown) = policies.iter().find(|name| policy::by_name(name).is_none()) {
+            return Err(CompareError::UnknownPolicy(unknown.clone()));
+        }
+        let windows: Vec<_> = if windows.is_empty() { vec![None] } else { windows.iter().copied().map(Some).collect() };
+        let cases = windows.into_iter().flat_map(|window| seeds.iter().map(move |&seed| Case { window, seed }));
+        Ok(Self { policies, cases: cases.collect() })
+    }
+
+    /// How many runs that is.
+    pub fn len(&self) -> usize {
+        self.policies.len() * self.cases.len()
+    }
+
+    /// Whether there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A case with all that its runs share.
+pub struct PreparedCase {
+    /// What runs are made of.
+    pub prepared: Prepared,
+    /// What no policy can beat, over time.
+    pub bound: BoundSeries,
+    scenario: String,
+    window: String,
+    seed: u64,
+}
+
+impl PreparedCase {
+    /// Prepares a case of a scenario.
+    pub fn new(scenario: &Scenario, trace: &Trace, case: Case) -> Result<Self, CompareError> {
+        let mut scenario = scenario.clone();
+        if case.window.is_some() {
+            scenario.select.window = case.window;
+        }
+        let prepared = scenario.prepare(trace, case.seed)?;
+        let window = scenario.select.window.map_or_else(|| "all".to_owned(), |window| window.to_string());
+        let bound = bound(&prepared, scenario.power.sleep_watts);
+        Ok(Self { prepared, bound, scenario: scenario.name, window, seed: case.seed })
+    }
+
+    /// Runs a policy on it.
+    pub fn run(&self, name: &str, observer: &mut dyn Observer) -> Result<Run, CompareError> {
+        let policy = policy::by_name(name).ok_or_else(|| CompareError::UnknownPolicy(name.to_owned()))?;
+        self.run_policy(name, policy, observer)
+    }
+
+    /// Runs a policy that has no name of its own, under this one.
+    pub fn run_policy(
+        &self,
+        name: &str,
+        policy: Box<dyn Policy>,
+        observer: &mut dyn Observer,
+    ) -> Result<Run, CompareError> {
+        let settings = simulation::Settings {
+            // Only the reference may know what no scheduler can.
+            tells_lifetimes: name == "lifetime-aware",
+            ..self.prepared.settings.clone()
+        };
+        let setup = simulation::Setup { settings: &settings, ..self.prepared.setup() };
+        let outcome = simulation::run(setup, policy, observer)
+            .map_err(|error| CompareError::Simulation { policy: name.to_owned(), error })?;
+        let bounds = self.bound.mean();
+        let ratio = |figure: f64, bound: f64| if bound > 0.0 { figure / bound } else { 1.0 };
+        let row = Row {
+            scenario: self.scenario.clone(),
+            policy: name.to_owned(),
+            window: self.window.clone(),
+            seed: self.seed,
+            active_nodes_ratio: ratio(outcome.measures.active_nodes, bounds.active_nodes),
+            kw_ratio: ratio(outcome.measures.mean_kw, bounds.mean_kw),
+            measures: outcome.measures,
+            bounds,
+            placements_checksum: outcome.checksum,
+        };
+        Ok(Run { row, series: outcome.series })
+    }
+
+    /// The bound, as a report draws it.
+    pub fn case_bound(&self) -> CaseBound {
+        CaseBound {
+            scenario: self.scenario.clone(),
+            window: self.window.clone(),
+            seed: self.seed,
+            series: self.bound.clone(),
+        }
+    }
+}
+
+/// When pods come and go if none of them waits.
+pub fn stays(workload: &Workload, seed: u64, end: Duration) -> Vec<Stay> {
+    let lifetimes = simulation::lifetimes(workload, seed);
+    let pods = workload.pods.iter().zip(lifetimes).filter_map(|(pod, lifetime)| {
+        let template = workload.templates.get(pod.template as usize)?;
+        Some(Stay {
+            arrival: pod.arrival,
+            end: lifetime.map_or(end, |lifetime| pod.arrival.saturating_add(lifetime)),
+            cpu_milli: template.cpu_milli,
+            memory: template.memory,
+            gpu_milli: template.gpu.as_ref().map_or(0, |gpu| i64::from(gpu.count) * i64::from(gpu.milli)),
+        })
+    });
+    pods.collect()
+}
+
+/// From when to when runs are measured.
+pub fn measured(prepared: &Prepared) -> (Duration, Duration) {
+    let end = prepared.settings.horizon.unwrap_or_else(|| prepared.workload.span());
+    (end.mul_f64(prepared.settings.warmup), end)
+}
+
+fn bound(prepared: &Prepared, sleep_watts: f64) -> BoundSeries {
+    let (from, to) = measured(prepared);
+    let stays = stays(&prepared.workload, prepared.settings.seed, to);
+    let settings = bounds::Settings { sleep_watts, ..bounds::Settings::default() };
+    let demand = Demand::new(&stays, &prepared.fleet, from, to, settings.step);
+    bounds::fluid_over_time(&demand, &prepared.fleet, &settings)
+}
+
+/// Runs that were made before, and where new ones are kept.
+pub struct Store {
+    known: BTreeMap<String, Run>,
+    file: Option<Mutex<std::fs::File>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    key: String,
+    run: Run,
+}
+
+impl Store {
+    /// Keeps nothing.
+    pub fn none() -> Self {
+        Self { known: BTreeMap::new(), file: None }
+    }
+
+    /// Keeps runs in a file, one JSON object a line; those that are there need not be made again. A line that was cut off by
+    /// an interruption is made again.
+    pub fn open(path: &std::path::Path) -> std::io::Result<Self> {
+        let mut known = BTreeMap::new();
+        let mut whole = true;
+        if path.exists() {
+            for line in std::io::BufReader::new(std::fs::File::open(path)?).lines() {
+                let line = line?;
+                match serde_json::from_str::<Line>(&line) {
+                    Ok(line) => drop(known.insert(line.key, line.run)),
+                    Err(_) => whole = false,
+                }
+            }
+        }
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+        if !whole {
+            // What was cut off must not swallow the next line.
+            writeln!(file)?;
+        }
+        Ok(Self { known, file: Some(Mutex::new(file)) })
+    }
+
+    fn keep(&self, key: String, run: &Run) -> std::io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let line = serde_json::to_string(&Line { key, run: run.clone() }).map_err(std::io::Error::other)?;
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(file, "{line}")?;
+        file.flush()
+    }
+}
+
+/// What came of a comparison.
+#[derive(Debug)]
+pub struct Comparison {
+    /// The runs: case by case, in each the policies in their order.
+    pub runs: Vec<Run>,
+    /// The bounds of the cases.
+    pub bounds: Vec<CaseBound>,
+    /// How many runs were known before.
+    pub resumed: usize,
+}
+
+/// Makes all runs of a plan, `threads` at a time. `done` hears of each run that is finished, with how many are.
+pub fn compare(
+    scenario: &Scenario,
+    plan: &Plan,
+    threads: usize,
+    store: &Store,
+    done: &(dyn Fn(usize, &Row) + Sync),
+) -> Result<Comparison, CompareError> {
+    let fleet = scenario.fleet()?;
+    let trace = scenario.trace(&fleet)?;
+    let identity = identity(scenario);
+    let next = AtomicUsize::new(0);
+    let finished = AtomicUsize::new(0);
+    let resumed = AtomicUsize::new(0);
+    let results: Mutex<BTreeMap<usize, Result<(Vec<Run>, CaseBound), CompareError>>> = Mutex::default();
+    // A case is the unit of work: its pods and its bound are shared by all policies.
+    let work = || loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let Some(&case) = plan.cases.get(at) else { break };
+        let runs = || -> Result<(Vec<Run>, CaseBound), CompareError> {
+            let prepared = PreparedCase::new(scenario, &trace, case)?;
+            let mut runs = Vec::with_capacity(plan.policies.len());
+            for policy in &plan.policies {
+                let key = format!("{identity}/{}/{}/{policy}", prepared.window, case.seed);
+                let run = match store.known.get(&key) {
+                    Some(run) => {
+                        resumed.fetch_add(1, Ordering::Relaxed);
+                        run.clone()
+                    }
+                    None => {
+                        let run = prepared.run(policy, &mut simulation::Nobody)?;
+                        store.keep(key, &run)?;
+                        run
+                    }
+                };
+                done(finished.fetch_add(1, Ordering::Relaxed) + 1, &run.row);
+                runs.push(run);
+            }
+            Ok((runs, prepared.case_bound()))
+        };
+        let outcome = runs();
+        if outcome.is_err() {
+            // Nobody needs the rest.
+            next.store(plan.cases.len(), Ordering::Relaxed);
+        }
+        results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, outcome);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, plan.cases.len().max(1)) {
+            scope.spawn(work);
+        }
+    });
+    let mut comparison = Comparison { runs: Vec::new(), bounds: Vec::new(), resumed: resumed.into_inner() };
+    for outcome in results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
+        let (runs, bound) = outcome?;
+        comparison.runs.extend(runs);
+        comparison.bounds.push(bound);
+    }
+    Ok(comparison)
+}
+
+/// What a run depends on, beside policy, window and seed: results of another scenario or version are not taken for its own.
+fn identity(scenario: &Scenario) -> String {
+    let plain = Scenario { run: crate::scenario::RunSpec { policies: Vec::new(), seeds: Vec::new(), ..scenario.run.clone() }, ..scenario.clone() };
+    let text = serde_json::to_string(&plain).unwrap_or_default() + env!("CARGO_PKG_VERSION");
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{hash:016x}")
+}

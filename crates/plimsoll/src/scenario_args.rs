@@ -1,0 +1,122 @@
+//! The scenario that a command is about: a file, flags, or a file with flags that count more.
+
+use crate::output::Output;
+use crate::workload_args::{self, OptionalWorkloadArgs};
+use anyhow::{Context, Result, bail};
+use plimsoll_sim::fleet::Fleet;
+use plimsoll_sim::scenario::{Amount, PoolSpec, Scenario, Time, Trace};
+use plimsoll_sim::workload::select::parse_time;
+use std::path::PathBuf;
+
+/// Watts a thread that are assumed of machines given by flags alone: idle, and at full load.
+const ASSUMED_WATTS: (f64, f64) = (1.5, 5.0);
+
+/// A scenario.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ScenarioArgs {
+    /// A scenario file; flags count more than what it says
+    #[arg(value_name = "SCENARIO")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    workload: OptionalWorkloadArgs,
+    /// Run on this many like machines
+    #[arg(long, value_name = "N")]
+    nodes: Option<usize>,
+    /// CPU of each machine, in threads
+    #[arg(long, value_name = "AMOUNT", default_value = "48", requires = "nodes")]
+    cpu: String,
+    /// Memory of each machine
+    #[arg(long, value_name = "AMOUNT", default_value = "384Gi", requires = "nodes")]
+    memory: String,
+    /// The machine, by words of its model in the catalogue: its watts are known then
+    #[arg(long, value_name = "MODEL", requires = "catalogue")]
+    machine: Option<String>,
+    /// A table of measured machines (SPECpower)
+    #[arg(long, value_name = "FILE")]
+    catalogue: Option<PathBuf>,
+    /// Let empty machines stay awake
+    #[arg(long)]
+    no_sleep: bool,
+    /// The share of the time that is not measured
+    #[arg(long, value_name = "SHARE")]
+    warmup: Option<f64>,
+    /// How long pods wait before they give up, as in `1h`; for ever if not given
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    max_wait: Option<std::time::Duration>,
+}
+
+impl ScenarioArgs {
+    /// The scenario.
+    pub fn scenario(&self) -> Result<Scenario> {
+        let mut scenario = match &self.file {
+            Some(file) => Scenario::read(file)?,
+            None => Scenario { name: "flags".into(), ..Scenario::default() },
+        };
+        self.workload.apply(&mut scenario)?;
+        if scenario.workload.file.is_none() && scenario.workload.generate.is_none() {
+            bail!("name a workload: a scenario file, --trace FILE or --generate KIND");
+        }
+        if let Some(catalogue) = &self.catalogue {
+            scenario.catalogue = Some(absolute(catalogue)?);
+        }
+        if let Some(nodes) = self.nodes {
+            scenario.pool = vec![self.pool(nodes)?];
+        }
+        if self.no_sleep {
+            scenario.power.sleep = false;
+        }
+        if let Some(warmup) = self.warmup {
+            scenario.run.warmup = warmup;
+        }
+        if let Some(max_wait) = self.max_wait {
+            scenario.run.max_wait = Some(Time(max_wait));
+        }
+        Ok(scenario)
+    }
+
+    fn pool(&self, nodes: usize) -> Result<PoolSpec> {
+        let amount = |text: &str, flag: &str| -> Result<Amount> {
+            serde_json::from_value(text.into()).with_context(|| format!("--{flag} {text}"))
+        };
+        let cpu = amount(&self.cpu, "cpu")?;
+        let threads = cpu.0.approximate_f64();
+        let assumed = self.machine.is_none();
+        let watts = |each: f64| assumed.then_some(each * threads);
+        let pool = PoolSpec {
+            name: "node".into(),
+            count: nodes,
+            machine: self.machine.clone(),
+            memory: Some(amount(&self.memory, "memory")?),
+            // A machine with many threads runs more small pods than a kubelet allows unless told.
+            pods: Some((threads.ceil() as i64 * 4).max(110)),
+            gpus: 0,
+            gpu_model: String::new(),
+            watts: None,
+            idle_watts: watts(ASSUMED_WATTS.0),
+            full_watts: watts(ASSUMED_WATTS.1),
+            price: None,
+            spot_price: None,
+            spot: false,
+            zones: vec!["a".into()],
+            region: "region".into(),
+            cluster: String::new(),
+            labels: Default::default(),
+            taints: Vec::new(),
+            scaling: None,
+            cpu: Some(cpu),
+        };
+        Ok(pool)
+    }
+}
+
+/// Reads the recorded workload, and tells what was skipped of it.
+pub fn trace(scenario: &Scenario, fleet: &Fleet, out: &Output) -> Result<Trace> {
+    let trace = scenario.trace(fleet)?;
+    workload_args::tell(&trace.skipped, out);
+    Ok(trace)
+}
+
+/// A file that is named from here, wherever the scenario is.
+pub fn absolute(path: &std::path::Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("{}: cannot be made absolute", path.display()))
+}
