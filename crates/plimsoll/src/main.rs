@@ -5,9 +5,12 @@ mod cluster;
 mod commands;
 mod defaults;
 mod dry_run;
+mod figures;
 mod input;
 mod output;
 mod report;
+mod scenario_args;
+mod workload_args;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -30,6 +33,11 @@ enum Command {
     Explain(commands::explain::Args),
     CheckConfig(commands::check_config::Args),
     Policies(commands::policies::Args),
+    Simulate(commands::simulate::Args),
+    Compare(commands::compare::Args),
+    Bounds(commands::bounds::Args),
+    Trace(commands::trace::Args),
+    Scenario(commands::scenario::Args),
     Demo(commands::demo::Args),
 }
 
@@ -81,6 +89,11 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Explain(args) => commands::explain::run(args, out),
         Command::CheckConfig(args) => commands::check_config::run(args, out),
         Command::Policies(args) => commands::policies::run(args, out),
+        Command::Simulate(args) => commands::simulate::run(args, out),
+        Command::Compare(args) => commands::compare::run(args, out),
+        Command::Bounds(args) => commands::bounds::run(args, out),
+        Command::Trace(args) => commands::trace::run(args, out),
+        Command::Scenario(args) => commands::scenario::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
     }
 }

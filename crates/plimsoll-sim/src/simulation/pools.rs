@@ -234,7 +234,7 @@ impl Simulation<'_> {
     fn plan_failure(&mut self, index: usize, every: Duration) {
         let seed = self.setup.settings.seed ^ (index as u64).wrapping_mul(0xd129_0d3b_31d8_95b5) ^ self.now.as_secs();
         let unit = (Rng::new(seed).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        let after = every.mul_f64(-(1.0 - unit).ln());
+        let after = every.mul_f64(-libm::log(1.0 - unit));
         self.agenda.enter(self.now.saturating_add(after), Happening::Fail { machine: index as u32 });
     }
 

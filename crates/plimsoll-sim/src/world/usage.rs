@@ -64,7 +64,7 @@ impl Usage for Varied {
 
     fn factor(&self, now: Duration) -> f64 {
         let step = now.as_secs() / STEP.as_secs() * STEP.as_secs();
-        (1.0 + self.daily_swing * (step as f64 / DAY * std::f64::consts::TAU).sin()).max(0.0)
+        (1.0 + self.daily_swing * libm::sin(step as f64 / DAY * std::f64::consts::TAU)).max(0.0)
     }
 
     fn next_change(&self, now: Duration) -> Option<Duration> {

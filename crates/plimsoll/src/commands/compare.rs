@@ -157,12 +157,10 @@ fn mean_and_spread(values: &[f64]) -> String {
 fn difference(pairs: &[(f64, f64)]) -> String {
     let baseline = pairs.iter().map(|(first, _)| first).sum::<f64>() / pairs.len().max(1) as f64;
     let percent = |value: f64| if baseline > 0.0 { value / baseline * 100.0 } else { 0.0 };
-    match paired(pairs, 1) {
-        Some(paired) if pairs.len() > 1 => {
-            let (low, high) = (percent(paired.low), percent(paired.high));
-            format!("{:+.1} % [{low:+.1}, {high:+.1}]", percent(paired.mean))
-        }
-        Some(paired) => format!("{:+.1} %", percent(paired.mean)),
-        None => "-".into(),
+    let Some(paired) = paired(pairs, 1) else { return "-".into() };
+    let mean = format!("{:+.1} %", percent(paired.mean));
+    match paired.interval {
+        Some((low, high)) => format!("{mean} [{:+.1}, {:+.1}]", percent(low), percent(high)),
+        None => mean,
     }
 }

@@ -1,8 +1,13 @@
 //! The commands, one file each: what can be asked for, and what is done then.
 
+pub mod bounds;
 pub mod check_config;
+pub mod compare;
 pub mod conformance;
 pub mod demo;
 pub mod explain;
 pub mod place;
 pub mod policies;
+pub mod scenario;
+pub mod simulate;
+pub mod trace;
