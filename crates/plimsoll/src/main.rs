@@ -8,6 +8,7 @@ mod dry_run;
 mod input;
 mod output;
 mod report;
+mod workload_args;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -30,6 +31,7 @@ enum Command {
     Explain(commands::explain::Args),
     CheckConfig(commands::check_config::Args),
     Policies(commands::policies::Args),
+    Trace(commands::trace::Args),
     Demo(commands::demo::Args),
 }
 
@@ -81,6 +83,7 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Explain(args) => commands::explain::run(args, out),
         Command::CheckConfig(args) => commands::check_config::run(args, out),
         Command::Policies(args) => commands::policies::run(args, out),
+        Command::Trace(args) => commands::trace::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
     }
 }

@@ -125,11 +125,7 @@ impl PodReader<'_> {
 }
 
 /// What a row asks of GPUs.
-pub(super) fn gpu_request(
-    count: Cell<'_>,
-    milli: Cell<'_>,
-    models: Cell<'_>,
-) -> Result<Option<GpuRequest>, Fault> {
+pub(super) fn gpu_request(count: Cell<'_>, milli: Cell<'_>, models: Cell<'_>) -> Result<Option<GpuRequest>, Fault> {
     let number = count.given().map_or(Ok(0), |count| count.small(MAX_GPUS))?;
     let share = milli.given().map(|milli| milli.small(GPU_MILLI)).transpose()?;
     if number == 0 {

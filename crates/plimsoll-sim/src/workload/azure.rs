@@ -67,8 +67,7 @@ impl Reader {
             Some(owner) => *owner,
             None => *self.batches.entry(batch.to_owned()).or_insert(number),
         };
-        let pod =
-            PodRecord { name: name.into(), template, owner, arrival, lifetime: Some(lifetime), usage: None };
+        let pod = PodRecord { name: name.into(), template, owner, arrival, lifetime: Some(lifetime), usage: None };
         self.builder.push(pod).map_err(|_| vm.fault(Reason::DuplicateName, "the name is taken"))
     }
 }

@@ -14,7 +14,8 @@ pub struct Builder {
 }
 
 /// A template as something that can be hashed: a spec as its JSON, numbers by their bits.
-type TemplateKey = (String, Option<String>, [i64; 3], Option<(u32, u32, Vec<String>)>, Option<[u64; 2]>, Option<String>);
+type TemplateKey =
+    (String, Option<String>, [i64; 3], Option<(u32, u32, Vec<String>)>, Option<[u64; 2]>, Option<String>);
 
 /// The names taken, without a second copy of each: by hash, the pod that came first with it.
 #[derive(Debug, Default)]

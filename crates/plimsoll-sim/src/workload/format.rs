@@ -39,8 +39,7 @@ impl Format {
     pub fn detect(path: &Path) -> Result<Self, InputError> {
         let mut source = open(path)?;
         let mut line = || {
-            first_line(&mut *source, MAX_HEADING)
-                .map_err(|error| InputError::new(path, interrupted(&error)).at_line(1))
+            first_line(&mut *source, MAX_HEADING).map_err(|error| InputError::new(path, interrupted(&error)).at_line(1))
         };
         let first = line()?;
         if first.is_empty() {

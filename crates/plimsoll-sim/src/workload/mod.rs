@@ -8,12 +8,12 @@ pub mod azure;
 mod build;
 mod fields;
 mod format;
-//TMP pub mod generate;
-//TMP pub mod info;
+pub mod generate;
+pub mod info;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod rows;
-//TMP pub mod select;
+pub mod select;
 mod spec;
 pub mod table;
 #[cfg(test)]

@@ -58,6 +58,16 @@ impl Skipped {
         self.reasons.is_empty()
     }
 
+    /// Adds what was skipped elsewhere.
+    pub fn join(&mut self, other: Self) {
+        for (reason, rows) in other.reasons {
+            let into = self.reasons.entry(reason).or_default();
+            into.count += rows.count;
+            let room = EXAMPLES.saturating_sub(into.examples.len());
+            into.examples.extend(rows.examples.into_iter().take(room));
+        }
+    }
+
     fn add(&mut self, reason: Reason, error: InputError) {
         let rows = self.reasons.entry(reason).or_default();
         rows.count += 1;
@@ -127,7 +137,8 @@ impl Faults {
         let mut error = InputError::new(&self.path, problem);
         // One of the rows shows what is wrong with all of them.
         if let Some(example) = self.skipped.reasons.values().flat_map(|rows| &rows.examples).next() {
-            error.problem = format!("{}, as the one in line {}: {}", error.problem, example.line.unwrap_or(0), example.problem);
+            error.problem =
+                format!("{}, as the one in line {}: {}", error.problem, example.line.unwrap_or(0), example.problem);
         }
         Err(error)
     }
@@ -154,7 +165,9 @@ impl Heading {
         let names: Vec<String> = names.into_iter().map(|name| name.trim().to_owned()).collect();
         let heading = Self { path: path.to_owned(), line, names };
         if heading.names.iter().all(String::is_empty) {
-            return Err(InputError::new(path, "the file is empty; a line with the columns' names is needed").at_line(line));
+            return Err(
+                InputError::new(path, "the file is empty; a line with the columns' names is needed").at_line(line)
+            );
         }
         for (at, name) in heading.names.iter().enumerate() {
             if heading.names.get(..at).is_some_and(|before| before.contains(name)) {
@@ -181,7 +194,10 @@ impl Heading {
             None => Ok(columns),
             Some(missing) => {
                 let has = self.names.join(", ");
-                Err(self.error(missing.name, &format!("the column is missing; needed are {}; there are {has}", names.join(", "))))
+                Err(self.error(
+                    missing.name,
+                    &format!("the column is missing; needed are {}; there are {has}", names.join(", ")),
+                ))
             }
         }
     }
@@ -233,7 +249,12 @@ impl Rows {
     }
 
     /// The rows of a text whose first `offset` lines were read.
-    pub fn of(mut source: Box<dyn BufRead>, path: &Path, options: ReadOptions, offset: u64) -> Result<Self, InputError> {
+    pub fn of(
+        mut source: Box<dyn BufRead>,
+        path: &Path,
+        options: ReadOptions,
+        offset: u64,
+    ) -> Result<Self, InputError> {
         let crlf = ends_in_crlf(&mut *source);
         // Lengths are checked here, so that the message can say which column is missing.
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(source);
@@ -320,9 +341,7 @@ fn wrong_length(record: &StringRecord, heading: &Heading) -> Fault {
 /// What is wrong where the text itself cannot be read.
 fn broken(error: &csv::Error) -> Fault {
     let (reason, problem) = match error.kind() {
-        csv::ErrorKind::Utf8 { err, .. } => {
-            (Reason::NotText, format!("cell {} is not UTF-8 text", err.field() + 1))
-        }
+        csv::ErrorKind::Utf8 { err, .. } => (Reason::NotText, format!("cell {} is not UTF-8 text", err.field() + 1)),
         csv::ErrorKind::Io(error) => (Reason::Truncated, interrupted(error)),
         _ => (Reason::NotText, error.to_string()),
     };
@@ -332,7 +351,9 @@ fn broken(error: &csv::Error) -> Fault {
 /// What is wrong where a file cannot be read on.
 pub fn interrupted(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => "the compressed file breaks off here: it is truncated; copy it again".to_owned(),
+        io::ErrorKind::UnexpectedEof => {
+            "the compressed file breaks off here: it is truncated; copy it again".to_owned()
+        }
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
             format!("the compressed file is damaged here ({error}); copy it again")
         }

@@ -38,11 +38,11 @@ fn lost(given: &Value, understood: &Value) -> Option<String> {
             let Some(inner) = understood.get(name) else { return Some(name.clone()) };
             lost(value, inner).map(|path| format!("{name}.{path}"))
         }),
-        (Value::Array(given), Value::Array(understood)) => {
-            given.iter().zip(understood).enumerate().find_map(|(at, (value, inner))| {
-                lost(value, inner).map(|path| format!("{at}.{path}"))
-            })
-        }
+        (Value::Array(given), Value::Array(understood)) => given
+            .iter()
+            .zip(understood)
+            .enumerate()
+            .find_map(|(at, (value, inner))| lost(value, inner).map(|path| format!("{at}.{path}"))),
         _ => None,
     }
 }

@@ -97,7 +97,9 @@ fn read_calls(source: &mut Box<dyn BufRead>, path: &Path) -> Result<Option<Vec<C
     }
     let line = first_line(source, MAX_CALLS_LINE).map_err(|error| bad(interrupted(&error)))?;
     let Some(text) = line.strip_prefix(CALLS) else {
-        return Err(bad("a line that begins with # must be `#calls [{\"from\": …, \"to\": …, \"per_request\": …}]`".to_owned()));
+        return Err(bad(
+            "a line that begins with # must be `#calls [{\"from\": …, \"to\": …, \"per_request\": …}]`".to_owned()
+        ));
     };
     parse_calls(text).map(Some).map_err(bad)
 }
@@ -106,7 +108,9 @@ fn read_calls(source: &mut Box<dyn BufRead>, path: &Path) -> Result<Option<Vec<C
 pub(super) fn parse_calls(text: &[u8]) -> Result<Vec<Call>, String> {
     let calls: Vec<Call> = serde_json::from_slice(text).map_err(|error| format!("the calls are not right: {error}"))?;
     match calls.iter().find(|call| !(call.per_request.is_finite() && call.per_request >= 0.0)) {
-        Some(call) => Err(format!("the calls from {} to {} are {} for a request", call.from, call.to, call.per_request)),
+        Some(call) => {
+            Err(format!("the calls from {} to {} are {} for a request", call.from, call.to, call.per_request))
+        }
         None => Ok(calls),
     }
 }
@@ -281,7 +285,12 @@ pub(super) fn written_templates(workload: &Workload, path: &Path) -> Result<Vec<
             spec: template.spec.as_deref().map_or_else(|| Ok(String::new()), spec::format)?,
         })
     };
-    workload.templates.iter().map(cells).collect::<Result<_, String>>().map_err(|problem| InputError::new(path, problem))
+    workload
+        .templates
+        .iter()
+        .map(cells)
+        .collect::<Result<_, String>>()
+        .map_err(|problem| InputError::new(path, problem))
 }
 
 fn write_rows(workload: &Workload, templates: &[TemplateCells], to: &mut dyn Write) -> io::Result<()> {
@@ -322,7 +331,7 @@ fn write_rows(workload: &Workload, templates: &[TemplateCells], to: &mut dyn Wri
 }
 
 /// The cells of a lifetime: the second is empty where it is known.
-pub(super) fn written_lifetime(pod: &PodRecord) -> (String, String) {
+fn written_lifetime(pod: &PodRecord) -> (String, String) {
     match pod.lifetime {
         None => Default::default(),
         Some(Lifetime { least, most }) if least == most => (format_seconds(least), String::new()),
@@ -331,4 +340,4 @@ pub(super) fn written_lifetime(pod: &PodRecord) -> (String, String) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

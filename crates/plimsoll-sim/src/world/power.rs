@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn a_curve_is_straight_between_its_points_and_flat_beyond() {
-        let curve = PowerCurve::new([50.0, 130.0, 150.0, 170.0, 195.0, 224.0, 255.0, 292.0, 344.0, 408.0, 457.0]).unwrap();
+        let curve =
+            PowerCurve::new([50.0, 130.0, 150.0, 170.0, 195.0, 224.0, 255.0, 292.0, 344.0, 408.0, 457.0]).unwrap();
         assert_eq!([curve.at(0.0), curve.at(0.1), curve.at(1.0)], [50.0, 130.0, 457.0]);
         assert_eq!(curve.at(0.05), 90.0);
         assert_eq!([curve.at(-1.0), curve.at(7.0)], [50.0, 457.0]);

@@ -6,3 +6,4 @@ pub mod demo;
 pub mod explain;
 pub mod place;
 pub mod policies;
+pub mod trace;

@@ -13,7 +13,8 @@ fn read_text(name: &str, content: impl AsRef<[u8]>) -> Result<Workload, InputErr
 }
 
 fn seconds() -> impl Strategy<Value = Duration> {
-    (0..4_000_000_000u64, prop_oneof![Just(0), 0..1_000_000_000u32]).prop_map(|(secs, nanos)| Duration::new(secs, nanos))
+    (0..4_000_000_000u64, prop_oneof![Just(0), 0..1_000_000_000u32])
+        .prop_map(|(secs, nanos)| Duration::new(secs, nanos))
 }
 
 fn spec() -> impl Strategy<Value = PodSpec> {
@@ -50,15 +51,13 @@ pub fn template() -> impl Strategy<Value = Template> {
 }
 
 pub fn workload() -> impl Strategy<Value = Workload> {
-    let lifetime = prop::option::of((seconds(), seconds()).prop_map(|(a, b)| Lifetime { least: a.min(b), most: a.max(b) }));
+    let lifetime =
+        prop::option::of((seconds(), seconds()).prop_map(|(a, b)| Lifetime { least: a.min(b), most: a.max(b) }));
     let usage = prop::option::of(0.0..99.0f32);
     let pod = ("[\\PC\n\"]{1,9}", 0..4usize, any::<u32>(), seconds(), lifetime, usage);
-    let call = ("[a-z]{1,4}", "\\PC{1,4}", 0.0..9.0f64).prop_map(|(from, to, per_request)| Call { from, to, per_request });
-    (
-        prop::collection::vec(template(), 4),
-        prop::collection::vec(pod, 1..20),
-        prop::collection::vec(call, 0..3),
-    )
+    let call =
+        ("[a-z]{1,4}", "\\PC{1,4}", 0.0..9.0f64).prop_map(|(from, to, per_request)| Call { from, to, per_request });
+    (prop::collection::vec(template(), 4), prop::collection::vec(pod, 1..20), prop::collection::vec(call, 0..3))
         .prop_map(|(templates, pods, calls)| {
             let mut builder = Builder::new();
             for (name, template, owner, arrival, lifetime, usage) in pods {
@@ -169,7 +168,8 @@ fn calls_that_are_not_right_are_named() {
 
 #[test]
 fn a_truncated_gzip_is_an_error_at_the_line_reached() {
-    let rows: String = (0..4000).map(|at| format!("p{at},,,{at},{},1,,{},1,,,,,,,,\n", at * 7919 % 4001, at % 97)).collect();
+    let rows: String =
+        (0..4000).map(|at| format!("p{at},,,{at},{},1,,{},1,,,,,,,,\n", at * 7919 % 4001, at % 97)).collect();
     let error = read_text("cut.csv.gz", truncated_gzip(&format!("{HEADING}{rows}"))).unwrap_err();
     assert!(error.line.is_some_and(|line| line > 100) && error.problem.contains("truncated"), "{error}");
     let mut damaged = gzip(&format!("{HEADING}{rows}"));
