@@ -1,7 +1,7 @@
 //! The scenario that a command is about: a file, flags, or a file with flags that count more.
 
 use crate::output::Output;
-use crate::workload_args::{self, OptionalWorkloadArgs};
+use crate::workload_args::{self, WorkloadArgs};
 use anyhow::{Context, Result, bail};
 use plimsoll_sim::fleet::Fleet;
 use plimsoll_sim::scenario::{Amount, PoolSpec, Scenario, Time, Trace};
@@ -18,7 +18,7 @@ pub struct ScenarioArgs {
     #[arg(value_name = "SCENARIO")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    workload: OptionalWorkloadArgs,
+    workload: WorkloadArgs,
     /// Run on this many like machines
     #[arg(long, value_name = "N")]
     nodes: Option<usize>,

@@ -10,21 +10,9 @@ use plimsoll_sim::workload::{Format, ReadOptions, Skipped, Workload, read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A workload, recorded or made up.
+/// A workload, recorded or made up; a scenario may name one as well.
 #[derive(Debug, Clone, clap::Args)]
 pub struct WorkloadArgs {
-    #[command(flatten)]
-    source: SourceArgs,
-    /// A setting of the generator, as in `hours=48` or `lifetime.kind=pareto`; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE", requires = "generate")]
-    settings: Vec<String>,
-    #[command(flatten)]
-    pub take: TakeArgs,
-}
-
-/// A workload that a scenario may name as well.
-#[derive(Debug, Clone, clap::Args)]
-pub struct OptionalWorkloadArgs {
     /// A recorded workload, as in `azure=FILE`, `alibaba=FILE` or `table=FILE`; without a format, it is known by the heading
     #[arg(long, value_name = "[FORMAT=]FILE", conflicts_with = "generate")]
     trace: Option<TraceFile>,
@@ -38,7 +26,7 @@ pub struct OptionalWorkloadArgs {
     take: TakeArgs,
 }
 
-impl OptionalWorkloadArgs {
+impl WorkloadArgs {
     /// What is said here counts more than what the scenario says.
     pub fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         if let Some(trace) = &self.trace {
@@ -61,18 +49,6 @@ impl OptionalWorkloadArgs {
         scenario.workload.lenient |= lenient;
         Ok(())
     }
-}
-
-/// Where the workload comes from.
-#[derive(Debug, Clone, clap::Args)]
-#[group(required = true, multiple = false)]
-struct SourceArgs {
-    /// A recorded workload, as in `azure=FILE`, `alibaba=FILE` or `table=FILE`; without a format, it is known by the heading
-    #[arg(long, value_name = "[FORMAT=]FILE")]
-    trace: Option<TraceFile>,
-    /// A made-up workload: poisson, bursty, diurnal, thesis-1, thesis-2, shop or gpu-sharing
-    #[arg(long, value_name = "KIND")]
-    generate: Option<String>,
 }
 
 /// What is taken of a workload.
@@ -126,25 +102,6 @@ impl FromStr for TraceFile {
     }
 }
 
-impl WorkloadArgs {
-    /// The workload. What was skipped of it is told on standard error.
-    pub fn load(&self, seed: u64, out: &Output) -> Result<Workload> {
-        self.load_for(None, seed, out)
-    }
-
-    /// The workload for a fleet: pods that ask for a GPU model that no machine has are bad rows.
-    pub fn load_for(&self, fleet: Option<&Fleet>, seed: u64, out: &Output) -> Result<Workload> {
-        if let Some(kind) = &self.source.generate {
-            let workload = Generator::parse(kind, &self.settings)?.generate(seed)?;
-            return self.take.apply(workload, seed);
-        }
-        let trace = self.source.trace.as_ref().context("name a workload: --trace FILE or --generate KIND")?;
-        let (workload, skipped) = trace.read(fleet, self.take.options())?;
-        tell(&skipped, out);
-        self.take.apply(workload, seed)
-    }
-}
-
 impl TakeArgs {
     /// Whether bad rows are skipped.
     pub fn options(&self) -> ReadOptions {
@@ -176,5 +133,51 @@ pub fn tell(skipped: &Skipped, out: &Output) {
         let times = count(usize::try_from(rows.count).unwrap_or(usize::MAX), "time");
         let example = rows.examples.first().map(|example| format!(", first {example}")).unwrap_or_default();
         out.note(&format!("skipped {times}: {}{example}", reason.words()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        workload: WorkloadArgs,
+    }
+
+    fn scenario(args: &str) -> Result<Scenario, String> {
+        let cli = Cli::try_parse_from(["plimsoll"].into_iter().chain(args.split_whitespace()));
+        let mut scenario = Scenario::parse("[workload]\nfile = 'old.csv'\n[select]\nsample = 0.5").unwrap();
+        cli.map_err(|error| error.to_string())?.workload.apply(&mut scenario).map_err(|error| format!("{error:#}"))?;
+        Ok(scenario)
+    }
+
+    #[test]
+    fn flags_count_more_than_the_scenario_and_leave_the_rest() {
+        let plain = scenario("").unwrap();
+        assert_eq!(plain.workload.file.as_deref(), Some(Path::new("old.csv")));
+        let made_up = scenario("--generate thesis-2 --set pods=40 --scale 2").unwrap();
+        assert_eq!((made_up.workload.file, made_up.select.scale, made_up.select.sample), (None, Some(2.0), Some(0.5)));
+        assert_eq!(made_up.workload.generate.map(|generator| generator.kind()), Some("thesis-2"));
+        let recorded = scenario("--trace azure=new.csv --sample 0.1 --lenient").unwrap();
+        assert!(recorded.workload.file.is_some_and(|file| file.ends_with("new.csv")));
+        assert_eq!((recorded.workload.format.as_deref(), recorded.select.sample), (Some("azure"), Some(0.1)));
+        assert!(recorded.workload.lenient);
+    }
+
+    #[test]
+    fn a_workload_comes_from_one_source() {
+        for (args, problem) in [
+            ("--generate poisson --trace x.csv", "cannot be used with"),
+            ("--trace x.csv --set hours=1", "--generate"),
+            ("--trace azure=", "azure=FILE is right"),
+            ("--trace borg=x.csv", "there is no format"),
+            ("--generate weekly", "there are poisson"),
+        ] {
+            let error = scenario(args).unwrap_err();
+            assert!(error.contains(problem), "{args}: {error}");
+        }
     }
 }
