@@ -171,12 +171,25 @@ pub fn measured(prepared: &Prepared) -> (Duration, Duration) {
     (end.mul_f64(prepared.settings.warmup), end)
 }
 
+/// What no policy can beat: machines by what pods ask for, power by what they use.
 fn bound(prepared: &Prepared, sleep_watts: f64) -> BoundSeries {
     let (from, to) = measured(prepared);
-    let stays = stays(&prepared.workload, prepared.settings.seed, to);
+    let mut stays = stays(&prepared.workload, prepared.settings.seed, to);
     let settings = bounds::Settings { sleep_watts, ..bounds::Settings::default() };
     let demand = Demand::new(&stays, &prepared.fleet, from, to, settings.step);
-    bounds::fluid_over_time(&demand, &prepared.fleet, &settings)
+    let mut bound = bounds::fluid_over_time(&demand, &prepared.fleet, &settings);
+    let usage = &prepared.world.usage;
+    if usage.is_as_requested() {
+        return bound;
+    }
+    for (number, (stay, pod)) in stays.iter_mut().zip(&prepared.workload.pods).enumerate() {
+        // Rounded down, so that it stays a bound.
+        stay.cpu_milli = (stay.cpu_milli as f64 * usage.share(number, pod.usage)) as i64;
+    }
+    let mut used = Demand::new(&stays, &prepared.fleet, from, to, settings.step);
+    used.scale_cpu(|from, to| usage.factor(from).min(usage.factor(to)));
+    bound.kw = bounds::fluid_over_time(&used, &prepared.fleet, &settings).kw;
+    bound
 }
 
 /// Runs that were made before, and where new ones are kept.
@@ -302,8 +315,13 @@ pub fn compare(
 
 /// What a run depends on, beside policy, window and seed: results of another scenario or version are not taken for its own.
 fn identity(scenario: &Scenario) -> String {
-    let plain = Scenario { run: crate::scenario::RunSpec { policies: Vec::new(), seeds: Vec::new(), ..scenario.run.clone() }, ..scenario.clone() };
+    let plain = Scenario {
+        run: crate::scenario::RunSpec { policies: Vec::new(), seeds: Vec::new(), ..scenario.run.clone() },
+        ..scenario.clone()
+    };
     let text = serde_json::to_string(&plain).unwrap_or_default() + env!("CARGO_PKG_VERSION");
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{hash:016x}")
 }

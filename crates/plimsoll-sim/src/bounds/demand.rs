@@ -138,6 +138,14 @@ impl Demand {
         (edge(index), edge(index + 1))
     }
 
+    /// Multiplies the CPU of each step by a factor of its beginning and end.
+    pub fn scale_cpu(&mut self, factor: impl Fn(Duration, Duration) -> f64) {
+        for index in 0..self.means.len() {
+            let (first, last) = self.edges(index);
+            self.means[index][CPU] *= factor(first, last);
+        }
+    }
+
     /// Each step: the hours at its middle, its length in hours, and what is asked for on average.
     pub(super) fn steps(&self) -> impl Iterator<Item = (f64, f64, [f64; RESOURCES])> {
         self.means.iter().enumerate().map(|(index, mean)| {

@@ -3,9 +3,9 @@
 //! File names in it are relative to its folder. What is not said has a default; what is not known is an error with its line.
 
 mod build;
-mod values;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub use build::{Prepared, ScenarioError, Trace};
 pub use values::{Amount, Time};
@@ -347,8 +347,8 @@ pub struct FailuresSpec {
 impl Scenario {
     /// Reads a scenario.
     pub fn read(path: &Path) -> Result<Self, InputError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| InputError::new(path, format!("cannot be read: {error}")))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| InputError::new(path, format!("cannot be read: {error}")))?;
         let mut scenario = Self::parse(&text).map_err(|(line, problem)| {
             let error = InputError::new(path, problem);
             if let Some(line) = line { error.at_line(line) } else { error }

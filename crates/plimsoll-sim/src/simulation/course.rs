@@ -52,7 +52,8 @@ impl Course {
         if count > 0 {
             measures.wait_mean_s = self.waits.iter().sum::<f64>() / count as f64;
         }
-        (measures.wait_p50_s, measures.wait_p95_s, measures.wait_p99_s) = (quantile(0.5), quantile(0.95), quantile(0.99));
+        (measures.wait_p50_s, measures.wait_p95_s, measures.wait_p99_s) =
+            (quantile(0.5), quantile(0.95), quantile(0.99));
         self.series.wait_upper_s = WAITS.to_vec();
         self.series.wait_count = vec![0; WAITS.len()];
         for wait in &self.waits {

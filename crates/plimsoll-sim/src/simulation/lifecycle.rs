@@ -232,7 +232,8 @@ impl Simulation<'_> {
     fn feel(&mut self, pod: usize, machine: usize, by: i64) {
         let Some(ms) = self.user_latency(machine) else { return };
         let record = &self.setup.workload.pods[pod];
-        let constraint = self.setup.workload.templates.get(record.template as usize).and_then(|template| template.latency);
+        let constraint =
+            self.setup.workload.templates.get(record.template as usize).and_then(|template| template.latency);
         self.latency.change(self.now, ms, constraint, by);
     }
 

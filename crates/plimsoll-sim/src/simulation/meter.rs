@@ -50,8 +50,23 @@ pub struct Contribution {
 macro_rules! each_field {
     ($macro:ident) => {
         $macro!(
-            present, active, awake, cpu_taken, cpu, memory_taken, memory, cpu_share, memory_share, cpu_stranded, gpu, gpu_free,
-            gpu_stranded, microwatts, price, overloaded, hot
+            present,
+            active,
+            awake,
+            cpu_taken,
+            cpu,
+            memory_taken,
+            memory,
+            cpu_share,
+            memory_share,
+            cpu_stranded,
+            gpu,
+            gpu_free,
+            gpu_stranded,
+            microwatts,
+            price,
+            overloaded,
+            hot
         )
     };
 }

@@ -134,11 +134,7 @@ pub fn lifetimes(workload: &Workload, seed: u64) -> Vec<Option<Duration>> {
 }
 
 /// Runs a workload under a policy.
-pub fn run(
-    setup: Setup<'_>,
-    policy: Box<dyn Policy>,
-    observer: &mut dyn Observer,
-) -> Result<Outcome, SimulationError> {
+pub fn run(setup: Setup<'_>, policy: Box<dyn Policy>, observer: &mut dyn Observer) -> Result<Outcome, SimulationError> {
     let mut simulation = Simulation::new(setup, policy, observer)?;
     simulation.run_to_end()?;
     Ok(simulation.finish())

@@ -89,9 +89,7 @@ impl<W: Write> Observer for Timeline<W> {
                 ("place", json!({"uid": uid, "node": node, "feasible": feasible, "ties": ties}))
             }
             Seen::Wait { uid } => ("wait", json!({"uid": uid})),
-            Seen::Preempt { uid, node, victims } => {
-                ("preempt", json!({"uid": uid, "node": node, "victims": victims}))
-            }
+            Seen::Preempt { uid, node, victims } => ("preempt", json!({"uid": uid, "node": node, "victims": victims})),
             Seen::PodGone(uid) => ("podGone", uid.into()),
         };
         self.result = writeln!(self.out, "{}", json!({"at": now.as_secs_f64(), key: value}));

@@ -118,8 +118,7 @@ fn object(template: &Template) -> Pod {
         resources.claims = Some(vec![ResourceClaim { name: "gpu".into(), request: None }]);
         spec.resource_claims = Some(vec![PodResourceClaim { name: "gpu".into(), ..PodResourceClaim::default() }]);
     }
-    spec.containers =
-        vec![Container { name: "main".into(), resources: Some(resources), ..Container::default() }];
+    spec.containers = vec![Container { name: "main".into(), resources: Some(resources), ..Container::default() }];
     let mut annotations = std::collections::BTreeMap::new();
     if let Some(latency) = template.latency {
         annotations.insert("latencySoftConstraint".to_owned(), latency.soft_ms.to_string());

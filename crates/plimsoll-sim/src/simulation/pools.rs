@@ -100,7 +100,8 @@ impl Simulation<'_> {
         self.pools[machine.pool].present -= 1;
         let name = self.machines[index].name.clone();
         self.observer.see(self.now, Seen::NodeGone(&name));
-        let gone = Node { metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() }, ..Node::default() };
+        let gone =
+            Node { metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() }, ..Node::default() };
         self.tell(Event::delete(gone), || format!("node {name}"))?;
         let pool = &self.setup.fleet.pools[self.machines[index].pool];
         if let Some(slice) = gpu::slice(&self.machines[index], pool).map_err(SimulationError::Gpu)? {

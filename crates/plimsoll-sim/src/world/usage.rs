@@ -18,6 +18,11 @@ pub trait Usage: Send + Sync {
         None
     }
 
+    /// Whether pods use just what they ask for, always.
+    fn is_as_requested(&self) -> bool {
+        false
+    }
+
     /// Whether pods on a machine that is asked for more than it has run slower, and so longer.
     fn contends(&self) -> bool {
         false
@@ -31,6 +36,10 @@ pub struct AsRequested;
 impl Usage for AsRequested {
     fn share(&self, _: usize, _: Option<f32>) -> f64 {
         1.0
+    }
+
+    fn is_as_requested(&self) -> bool {
+        true
     }
 }
 

@@ -65,6 +65,9 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         row("exact", bound);
     }
     out.table("", &list)?;
-    writeln!(out, "{DIM}averages over the measured time; no policy that starts pods when they arrive can do better{DIM:#}")?;
+    writeln!(
+        out,
+        "{DIM}averages over the measured time; no policy that starts pods when they arrive can do better{DIM:#}"
+    )?;
     Ok(Verdict::Good)
 }

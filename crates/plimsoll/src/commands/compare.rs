@@ -129,12 +129,18 @@ pub fn print(plan: &Plan, comparison: &Comparison, out: &mut Output) -> Result<(
             let values: Vec<f64> = own.iter().filter_map(|row| figure(row)).collect();
             cells.push(if values.is_empty() { "-".into() } else { mean_and_spread(&values) });
         }
-        let pairs: Vec<_> = of(baseline).iter().zip(&own).map(|(a, b)| (a.measures.mean_kw, b.measures.mean_kw)).collect();
+        let pairs: Vec<_> =
+            of(baseline).iter().zip(&own).map(|(a, b)| (a.measures.mean_kw, b.measures.mean_kw)).collect();
         cells.push(if policy == baseline { "-".into() } else { difference(&pairs) });
         list.add_row(cells);
     }
     let cases = plan.cases.len();
-    writeln!(out, "{HEADING}{} on {}{HEADING:#}", count(plan.policies.len(), "policy").replace("policys", "policies"), count(cases, "case"))?;
+    writeln!(
+        out,
+        "{HEADING}{} on {}{HEADING:#}",
+        count(plan.policies.len(), "policy").replace("policys", "policies"),
+        count(cases, "case")
+    )?;
     out.table("", &list)?;
     let resumed = match comparison.resumed {
         0 => String::new(),
@@ -151,7 +157,11 @@ fn mean_and_spread(values: &[f64]) -> String {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    if values.len() < 2 || most == least { short(mean) } else { format!("{} ±{}", short(mean), short((most - least) / 2.0)) }
+    if values.len() < 2 || most == least {
+        short(mean)
+    } else {
+        format!("{} ±{}", short(mean), short((most - least) / 2.0))
+    }
 }
 
 fn difference(pairs: &[(f64, f64)]) -> String {

@@ -3,6 +3,7 @@
 //! One file a generator, each with its settings at the head. A scenario names one by its `kind`.
 
 mod bursty;
+mod constrained;
 mod diurnal;
 mod draw;
 mod gpu_sharing;
@@ -13,6 +14,7 @@ mod shop;
 mod thesis;
 
 pub use bursty::Bursty;
+pub use constrained::Constrained;
 pub use diurnal::Diurnal;
 pub(super) use draw::unit;
 pub use gpu_sharing::GpuSharing;
@@ -54,6 +56,9 @@ pub enum Generator {
     /// Pods that ask for a share of a GPU, for one, or for several.
     #[serde(rename = "gpu-sharing")]
     GpuSharing(GpuSharing),
+    /// Pods with selectors, tolerations, affinity, spreading and priorities.
+    #[serde(rename = "constrained")]
+    Constrained(Constrained),
 }
 
 /// Settings that make no workload.
@@ -68,7 +73,7 @@ pub struct SettingsError {
 
 impl Generator {
     /// The generators by name, and what each makes.
-    pub const KINDS: [(&str, &str); 7] = [
+    pub const KINDS: [(&str, &str); 8] = [
         ("poisson", "pods that come independently of each other"),
         ("bursty", "pods that come in batches, while the source is on"),
         ("diurnal", "pods that come more often by day"),
@@ -76,6 +81,7 @@ impl Generator {
         ("thesis-2", "one-pod deployments, of which the oldest is deleted for each new one"),
         ("shop", "an online shop of eleven services that call each other"),
         ("gpu-sharing", "pods that ask for a share of a GPU, for one, or for several"),
+        ("constrained", "pods with selectors, tolerations, affinity, spreading and priorities"),
     ];
 
     /// A generator by name with settings as they stand in a scenario, `key = value`; what is not set has its default.
@@ -105,6 +111,7 @@ impl Generator {
             Self::Thesis2(_) => "thesis-2",
             Self::Shop(_) => "shop",
             Self::GpuSharing(_) => "gpu-sharing",
+            Self::Constrained(_) => "constrained",
         }
     }
 
@@ -118,6 +125,7 @@ impl Generator {
             Self::Thesis2(settings) => settings.generate(),
             Self::Shop(settings) => settings.generate(seed),
             Self::GpuSharing(settings) => settings.generate(seed),
+            Self::Constrained(settings) => settings.generate(seed),
         };
         let mut workload = made.map_err(|problem| SettingsError { kind: self.kind().to_owned(), problem })?;
         workload.name = self.kind().to_owned();
