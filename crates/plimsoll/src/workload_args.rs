@@ -15,7 +15,7 @@ pub struct WorkloadArgs {
     #[command(flatten)]
     source: SourceArgs,
     /// A setting of the generator, as in `hours=48` or `lifetime.kind=pareto`; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE", requires = "generate")]
+    #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "trace")]
     settings: Vec<String>,
     #[command(flatten)]
     pub take: TakeArgs,
