@@ -55,7 +55,7 @@ fn gpu_watts(model: &str) -> f64 {
 pub fn read(path: &Path, fleet: Option<&Fleet>, options: ReadOptions) -> Result<(Workload, Skipped), InputError> {
     let mut rows = Rows::open(path, options)?;
     let columns = rows.heading.columns(POD_COLUMNS)?;
-    let models = fleet.map(|fleet| fleet.gpu_models().collect());
+    let models = fleet.map(models_of);
     let mut reader = PodReader { columns, builder: Builder::new(), models };
     while let Some((row, line)) = rows.next()? {
         if let Err(fault) = reader.add(row) {
@@ -71,20 +71,20 @@ pub fn read(path: &Path, fleet: Option<&Fleet>, options: ReadOptions) -> Result<
     Ok((workload, rows.faults.skipped))
 }
 
-struct PodReader<'a> {
+struct PodReader {
     columns: [Column; 11],
     builder: Builder,
-    models: Option<FxHashSet<&'a str>>,
+    models: Option<Models>,
 }
 
-impl PodReader<'_> {
+impl PodReader {
     fn add(&mut self, row: Row<'_>) -> Result<(), Fault> {
         let [name, cpu, memory, num_gpu, gpu_milli, gpu_spec, _, _, created, deleted, scheduled] =
             self.columns.map(|column| row.cell(column));
         let template = Template {
             cpu_milli: cpu.whole(MAX_CPU_MILLI)?,
             memory: memory.whole(MAX_MEMORY / MIB)? * MIB,
-            gpu: self.gpu(num_gpu, gpu_milli, gpu_spec)?,
+            gpu: gpu_request([num_gpu, gpu_milli, gpu_spec], self.models.as_ref())?,
             ..Template::default()
         };
         let arrival = created.seconds()?;
@@ -112,20 +112,21 @@ impl PodReader<'_> {
         let pod = PodRecord { name: text.into(), template, owner: 0, arrival, lifetime, usage: None };
         self.builder.push(pod).map_err(|_| name.fault(Reason::DuplicateName, "the name is taken"))
     }
-
-    fn gpu(&self, count: Cell<'_>, milli: Cell<'_>, models: Cell<'_>) -> Result<Option<GpuRequest>, Fault> {
-        let request = gpu_request(count, milli, models)?;
-        if let (Some(known), Some(request)) = (&self.models, &request)
-            && let Some(model) = request.models.iter().find(|model| !known.contains(model.as_str()))
-        {
-            return Err(models.fault(Reason::UnknownMachine, format!("no machine of the fleet has a GPU {model}")));
-        }
-        Ok(request)
-    }
 }
 
-/// What a row asks of GPUs.
-pub(super) fn gpu_request(count: Cell<'_>, milli: Cell<'_>, models: Cell<'_>) -> Result<Option<GpuRequest>, Fault> {
+/// The GPU models that machines have.
+pub(super) type Models = FxHashSet<String>;
+
+/// The GPU models of a fleet.
+pub(super) fn models_of(fleet: &Fleet) -> Models {
+    fleet.gpu_models().map(str::to_owned).collect()
+}
+
+/// What a row asks of GPUs: how many, the share of each, the models allowed. A model that is not among the known ones is a fault.
+pub(super) fn gpu_request(
+    [count, milli, models]: [Cell<'_>; 3],
+    known: Option<&Models>,
+) -> Result<Option<GpuRequest>, Fault> {
     let number = count.given().map_or(Ok(0), |count| count.small(MAX_GPUS))?;
     let share = milli.given().map(|milli| milli.small(GPU_MILLI)).transpose()?;
     if number == 0 {
@@ -143,8 +144,11 @@ pub(super) fn gpu_request(count: Cell<'_>, milli: Cell<'_>, models: Cell<'_>) ->
     if models.given().is_some() && names().any(str::is_empty) {
         return Err(models.fault(Reason::Missing, "the name of a model is missing; MODEL|MODEL is right"));
     }
-    let models = if models.given().is_some() { names().map(str::to_owned).collect() } else { Vec::new() };
-    Ok(Some(GpuRequest { count: number, milli: share, models }))
+    let wanted: Vec<String> = if models.given().is_some() { names().map(str::to_owned).collect() } else { Vec::new() };
+    if let Some(model) = wanted.iter().find(|model| known.is_some_and(|known| !known.contains(*model))) {
+        return Err(models.fault(Reason::UnknownMachine, format!("no machine of the fleet has a GPU {model}")));
+    }
+    Ok(Some(GpuRequest { count: number, milli: share, models: wanted }))
 }
 
 /// Reads the nodes as a fleet: one pool for each shape, in the order of their first machine.

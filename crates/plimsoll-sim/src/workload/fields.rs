@@ -21,7 +21,7 @@ pub struct Fault {
     /// The kind of mistake, by which skipped rows are counted.
     pub reason: Reason,
     /// The column to blame.
-    pub column: Option<&'static str>,
+    pub column: Option<String>,
     /// What is wrong, and what would be right.
     pub problem: String,
 }
@@ -75,8 +75,8 @@ impl Reason {
 
 impl Fault {
     /// Something is wrong with a column.
-    pub fn new(reason: Reason, column: &'static str, problem: impl Into<String>) -> Self {
-        Self { reason, column: Some(column), problem: problem.into() }
+    pub fn new(reason: Reason, column: &str, problem: impl Into<String>) -> Self {
+        Self { reason, column: Some(column.to_owned()), problem: problem.into() }
     }
 }
 

@@ -98,11 +98,7 @@ pub fn read(
         Format::Table => {
             let mut start = open(path)?;
             let begins = start.fill_buf().is_ok_and(is_parquet);
-            let (workload, skipped) = if begins { read_parquet(path, options)? } else { table::read(path, options)? };
-            if let Some(problem) = fleet.and_then(|fleet| unknown_model(&workload, fleet)) {
-                return Err(InputError::new(path, problem).in_column("gpu_models"));
-            }
-            Ok((workload, skipped))
+            if begins { read_parquet(path, fleet, options) } else { table::read(path, fleet, options) }
         }
     }
 }
@@ -119,13 +115,6 @@ fn is_parquet(start: &[u8]) -> bool {
     start.starts_with(b"PAR1")
 }
 
-/// A GPU model that pods ask for and no machine has.
-fn unknown_model(workload: &Workload, fleet: &Fleet) -> Option<String> {
-    let asked = workload.templates.iter().filter_map(|template| template.gpu.as_ref()).flat_map(|gpu| &gpu.models);
-    let mut unknown = asked.filter(|model| !fleet.gpu_models().any(|known| known == model.as_str()));
-    unknown.next().map(|model| format!("no machine of the fleet has a GPU {model}"))
-}
-
 #[cfg(feature = "parquet")]
 use super::parquet::{read as read_parquet, write as write_parquet};
 
@@ -133,7 +122,7 @@ use super::parquet::{read as read_parquet, write as write_parquet};
 const WITHOUT: &str = "this build has no Parquet; build with `--features parquet`, or use CSV";
 
 #[cfg(not(feature = "parquet"))]
-fn read_parquet(path: &Path, _: ReadOptions) -> Result<(Workload, Skipped), InputError> {
+fn read_parquet(path: &Path, _: Option<&Fleet>, _: ReadOptions) -> Result<(Workload, Skipped), InputError> {
     Err(InputError::new(path, WITHOUT))
 }
 

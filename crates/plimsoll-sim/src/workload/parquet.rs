@@ -7,6 +7,7 @@ use super::rows::{Faults, Heading, ReadOptions, Row, Skipped};
 use super::table::{COLUMNS, Parser, TemplateCells, name_of, parse_calls, unknown_columns, written_templates};
 use super::{PodRecord, Template, Workload};
 use crate::error::InputError;
+use crate::fleet::Fleet;
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use ::parquet::basic::Compression;
@@ -32,7 +33,7 @@ const CALLS: &str = "plimsoll.calls";
 const SECONDS: DataType = DataType::Decimal128(19, 9);
 
 /// Reads a workload. A row is counted as the line it would be in a CSV file.
-pub fn read(path: &Path, options: ReadOptions) -> Result<(Workload, Skipped), InputError> {
+pub fn read(path: &Path, fleet: Option<&Fleet>, options: ReadOptions) -> Result<(Workload, Skipped), InputError> {
     let cannot = |error: &dyn Display| InputError::new(path, format!("cannot be read as Parquet: {error}"));
     let file = File::open(path).map_err(|error| cannot(&error))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| cannot(&error))?;
@@ -43,7 +44,7 @@ pub fn read(path: &Path, options: ReadOptions) -> Result<(Workload, Skipped), In
     let schema = builder.schema().clone();
     let heading = Heading::new(path, 1, schema.fields().iter().map(|field| field.name().as_str()))?;
     let mut faults = Faults::new(path, options);
-    let mut parser = Parser::new(&heading)?;
+    let mut parser = Parser::new(&heading, fleet)?;
     for fault in unknown_columns(&heading) {
         faults.add(heading.line(), fault)?;
     }
@@ -210,7 +211,7 @@ mod tests {
         fn a_workload_is_read_as_it_was_written(workload in table::tests::workload()) {
             let path = path("round.parquet");
             write(&workload, &path).unwrap();
-            let (again, skipped) = read(&path, ReadOptions::STRICT).unwrap();
+            let (again, skipped) = read(&path, None, ReadOptions::STRICT).unwrap();
             prop_assert!(skipped.is_empty());
             prop_assert_eq!(again, workload);
         }
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn numbers_of_any_kind_are_taken() {
-        let (workload, _) = read(&foreign("foreign.parquet", vec![0.5, 1e6]), ReadOptions::STRICT).unwrap();
+        let (workload, _) = read(&foreign("foreign.parquet", vec![0.5, 1e6]), None, ReadOptions::STRICT).unwrap();
         assert_eq!(workload.pods[1].arrival, Duration::from_secs(1_000_000));
         assert_eq!(workload.pods[0].lifetime.unwrap().most, Duration::from_millis(1));
     }
@@ -257,14 +258,14 @@ mod tests {
     #[test]
     fn bad_rows_and_files_are_errors_with_their_place() {
         let path = foreign("bad.parquet", vec![0.5, -3.0, f64::NAN]);
-        let error = read(&path, ReadOptions::STRICT).unwrap_err();
+        let error = read(&path, None, ReadOptions::STRICT).unwrap_err();
         assert_eq!((error.line, error.column.as_deref()), (Some(3), Some("arrival_s")), "{error}");
-        let (workload, skipped) = read(&path, ReadOptions::LENIENT).unwrap();
+        let (workload, skipped) = read(&path, None, ReadOptions::LENIENT).unwrap();
         assert_eq!((workload.pods.len(), skipped.reasons[&Reason::Negative].count), (1, 1));
         assert_eq!(skipped.count(), 2);
         let whole = std::fs::read(&path).unwrap();
         let cut = file("cut.parquet", &whole[..whole.len() / 2]);
-        assert!(read(&cut, ReadOptions::LENIENT).unwrap_err().problem.contains("Parquet"));
-        assert!(read(&file("none.parquet", ""), ReadOptions::STRICT).is_err());
+        assert!(read(&cut, None, ReadOptions::LENIENT).unwrap_err().problem.contains("Parquet"));
+        assert!(read(&file("none.parquet", ""), None, ReadOptions::STRICT).is_err());
     }
 }

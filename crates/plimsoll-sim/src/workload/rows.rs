@@ -117,7 +117,7 @@ impl Faults {
     /// Deals with a bad row: an error unless bad rows are skipped.
     pub fn add(&mut self, line: u64, fault: Fault) -> Result<(), InputError> {
         let mut error = InputError::new(&self.path, fault.problem).at_line(line);
-        error.column = fault.column.map(str::to_owned);
+        error.column = fault.column;
         if !self.options.lenient {
             return Err(error);
         }
@@ -261,7 +261,7 @@ impl Rows {
         let line = offset + 1;
         let names = match reader.headers() {
             Ok(names) => names.clone(),
-            Err(error) => return Err(InputError::new(path, broken(&error).problem).at_line(line)),
+            Err(error) => return Err(InputError::new(path, broken(&error, &[]).problem).at_line(line)),
         };
         let heading = Heading::new(path, line, &names)?;
         let faults = Faults::new(path, options);
@@ -280,7 +280,7 @@ impl Rows {
                 Ok(true) => wrong_length(&self.record, &self.heading),
                 Err(error) => {
                     self.done = matches!(error.kind(), csv::ErrorKind::Io(_));
-                    broken(&error)
+                    broken(&error, &self.heading.names)
                 }
             };
             // A file that breaks off has no record there: the line is the one reached.
@@ -333,19 +333,21 @@ fn ends_in_crlf(source: &mut dyn BufRead) -> bool {
 
 fn wrong_length(record: &StringRecord, heading: &Heading) -> Fault {
     let (is, should) = (record.len(), heading.names.len());
-    let first = heading.names.get(is).map(|name| format!("; {name} is the first that is missing")).unwrap_or_default();
-    let problem = format!("the row has {is} cells where there are {should} columns{first}");
-    Fault { reason: Reason::WrongLength, column: None, problem }
+    let problem = format!("the row has {is} cells where there are {should} columns");
+    // The first that is missing; one too many has no name.
+    Fault { reason: Reason::WrongLength, column: heading.names.get(is).cloned(), problem }
 }
 
 /// What is wrong where the text itself cannot be read.
-fn broken(error: &csv::Error) -> Fault {
-    let (reason, problem) = match error.kind() {
-        csv::ErrorKind::Utf8 { err, .. } => (Reason::NotText, format!("cell {} is not UTF-8 text", err.field() + 1)),
-        csv::ErrorKind::Io(error) => (Reason::Truncated, interrupted(error)),
-        _ => (Reason::NotText, error.to_string()),
+fn broken(error: &csv::Error, columns: &[String]) -> Fault {
+    let (reason, column, problem) = match error.kind() {
+        csv::ErrorKind::Utf8 { err, .. } => {
+            (Reason::NotText, columns.get(err.field()).cloned(), format!("cell {} is not UTF-8 text", err.field() + 1))
+        }
+        csv::ErrorKind::Io(error) => (Reason::Truncated, None, interrupted(error)),
+        _ => (Reason::NotText, None, error.to_string()),
     };
-    Fault { reason, column: None, problem }
+    Fault { reason, column, problem }
 }
 
 /// What is wrong where a file cannot be read on.

@@ -3,12 +3,13 @@
 //! Columns may stand in any order. Those of [`OPTIONAL`] may be missing, and any of their cells may be empty. Calls between
 //! services, where there are any, stand as JSON in a line of their own above the heading, after `#calls `.
 
-use super::alibaba::gpu_request;
+use super::alibaba::{Models, gpu_request, models_of};
 use super::build::Builder;
 use super::fields::{Cell, Fault, GPU_MILLI, MAX_CPU_MILLI, MAX_MEMORY, Reason, format_seconds};
 use super::rows::{Column, Heading, ReadOptions, Row, Rows, Skipped, first_line, interrupted, open};
 use super::{Call, LatencyConstraint, Lifetime, PodRecord, Template, Workload, spec};
 use crate::error::InputError;
+use crate::fleet::Fleet;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rustc_hash::FxHashMap;
@@ -63,12 +64,12 @@ const MAX_LATENCY_MS: f64 = 3_600_000.0;
 /// A pod that uses a hundred times what it asked for is a mistake in the file.
 const MAX_USAGE: f64 = 100.0;
 
-/// Reads a workload; it is called as the file is.
-pub fn read(path: &Path, options: ReadOptions) -> Result<(Workload, Skipped), InputError> {
+/// Reads a workload; it is called as the file is. Given a fleet, a pod that asks for a GPU model that no machine has is bad input.
+pub fn read(path: &Path, fleet: Option<&Fleet>, options: ReadOptions) -> Result<(Workload, Skipped), InputError> {
     let mut source = open(path)?;
     let calls = read_calls(&mut source, path)?;
     let mut rows = Rows::of(source, path, options, u64::from(calls.is_some()))?;
-    let mut parser = Parser::new(&rows.heading)?;
+    let mut parser = Parser::new(&rows.heading, fleet)?;
     for fault in unknown_columns(&rows.heading) {
         rows.faults.add(rows.heading.line(), fault)?;
     }
@@ -118,10 +119,9 @@ pub(super) fn parse_calls(text: &[u8]) -> Result<Vec<Call>, String> {
 /// Columns that would be lost.
 pub(super) fn unknown_columns(heading: &Heading) -> Vec<Fault> {
     let unknown = heading.names().iter().filter(|name| !COLUMNS.contains(&name.as_str()));
-    let fault = |name: &String| Fault {
-        reason: Reason::UnknownColumn,
-        column: None,
-        problem: format!("there is no column {name:?} in this format; there are {}", COLUMNS.join(", ")),
+    let fault = |name: &String| {
+        let problem = format!("there is no such column in this format; there are {}", COLUMNS.join(", "));
+        Fault::new(Reason::UnknownColumn, name, problem)
     };
     unknown.map(fault).collect()
 }
@@ -132,16 +132,24 @@ pub(super) struct Parser {
     optional: [Column; 11],
     /// Templates by the text of their cells: rows of one template look alike, and their specs are parsed once.
     templates: FxHashMap<String, u32>,
+    models: Option<Models>,
     /// The text of the cells at hand.
     key: String,
     pub(super) builder: Builder,
 }
 
 impl Parser {
-    pub(super) fn new(heading: &Heading) -> Result<Self, InputError> {
+    pub(super) fn new(heading: &Heading, fleet: Option<&Fleet>) -> Result<Self, InputError> {
         let required = heading.columns(REQUIRED)?;
         let optional = heading.optional(OPTIONAL);
-        Ok(Self { required, optional, templates: FxHashMap::default(), key: String::new(), builder: Builder::new() })
+        Ok(Self {
+            required,
+            optional,
+            templates: FxHashMap::default(),
+            models: fleet.map(models_of),
+            key: String::new(),
+            builder: Builder::new(),
+        })
     }
 
     pub(super) fn add(&mut self, row: Row<'_>) -> Result<(), Fault> {
@@ -179,7 +187,7 @@ impl Parser {
             app: app.given().map(|app| app.text.to_owned()),
             cpu_milli: cpu.whole(MAX_CPU_MILLI)?,
             memory: memory.whole(MAX_MEMORY)?,
-            gpu: gpu_request(gpus, gpu_milli, models)?,
+            gpu: gpu_request([gpus, gpu_milli, models], self.models.as_ref())?,
             priority: priority.given().map_or(Ok(0), integer)?,
             latency: latency(soft, hard)?,
             spec: spec

@@ -38,7 +38,7 @@ fn every_generator_repeats_itself_by_seed_and_survives_a_table() {
         }
         let path = testing::path(&format!("{kind}.csv.gz"));
         table::write(&first, &path).unwrap();
-        assert_eq!(table::read(&path, ReadOptions::STRICT).unwrap().0, first, "{kind}");
+        assert_eq!(table::read(&path, None, ReadOptions::STRICT).unwrap().0, first, "{kind}");
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::workload::testing::{file, gzip, path, shared, truncated_gzip};
-use crate::workload::{GpuRequest, azure};
+use crate::workload::{GpuRequest, alibaba, azure};
 use k8s_openapi::api::core::v1::{PodSpec, Toleration};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -9,7 +9,7 @@ const HEADING: &str = "name,namespace,app,owner,arrival_s,lifetime_s,lifetime_ma
                        gpu_models,priority,latency_soft_ms,latency_hard_ms,usage,spec\n";
 
 fn read_text(name: &str, content: impl AsRef<[u8]>) -> Result<Workload, InputError> {
-    read(&file(name, content), ReadOptions::STRICT).map(|read| read.0)
+    read(&file(name, content), None, ReadOptions::STRICT).map(|read| read.0)
 }
 
 fn seconds() -> impl Strategy<Value = Duration> {
@@ -77,7 +77,7 @@ proptest! {
         for name in ["round.csv", "round.csv.gz"] {
             let path = path(name);
             write(&workload, &path).unwrap();
-            let (again, skipped) = read(&path, ReadOptions::STRICT).unwrap();
+            let (again, skipped) = read(&path, None, ReadOptions::STRICT).unwrap();
             prop_assert!(skipped.is_empty());
             prop_assert_eq!(&again, &workload);
         }
@@ -88,8 +88,8 @@ proptest! {
         let mut bytes = if heading { HEADING.as_bytes().to_vec() } else { Vec::new() };
         bytes.extend(content);
         let path = file("any.csv", bytes);
-        let _ = read(&path, ReadOptions::STRICT);
-        let _ = read(&path, ReadOptions::LENIENT);
+        let _ = read(&path, None, ReadOptions::STRICT);
+        let _ = read(&path, None, ReadOptions::LENIENT);
         let _ = azure::read(&path, ReadOptions::LENIENT);
     }
 }
@@ -131,9 +131,9 @@ fn a_bad_row_is_an_error_with_its_place_or_a_counted_skip() {
     ];
     for (row, column, reason) in cases {
         let path = file("bad-rows.csv", format!("{HEADING}good,,,1,0,1,,1,1,,,,,,,,\n{row}\n"));
-        let error = read(&path, ReadOptions::STRICT).unwrap_err();
+        let error = read(&path, None, ReadOptions::STRICT).unwrap_err();
         assert_eq!((error.line, error.column.as_deref()), (Some(3), Some(column)), "{row}: {error}");
-        let (workload, skipped) = read(&path, ReadOptions::LENIENT).unwrap();
+        let (workload, skipped) = read(&path, None, ReadOptions::LENIENT).unwrap();
         assert_eq!((workload.pods.len(), skipped.count()), (1, 1), "{row}");
         assert_eq!(skipped.reasons[&reason].examples, [error], "{row}");
     }
@@ -142,9 +142,9 @@ fn a_bad_row_is_an_error_with_its_place_or_a_counted_skip() {
 #[test]
 fn a_column_that_is_not_known_is_not_dropped_in_silence() {
     let path = file("typo.csv", HEADING.replace("gpu_models", "gpu_model") + "a,,,1,0,1,,1,1,,,,,,,,\n");
-    let error = read(&path, ReadOptions::STRICT).unwrap_err().to_string();
-    assert!(error.contains("line 1: there is no column \"gpu_model\""), "{error}");
-    let (_, skipped) = read(&path, ReadOptions::LENIENT).unwrap();
+    let error = read(&path, None, ReadOptions::STRICT).unwrap_err().to_string();
+    assert!(error.contains("line 1: column gpu_model: there is no such column"), "{error}");
+    let (_, skipped) = read(&path, None, ReadOptions::LENIENT).unwrap();
     assert_eq!(skipped.reasons[&Reason::UnknownColumn].count, 1);
 }
 
@@ -199,5 +199,17 @@ fn the_shared_trace_survives_a_round_trip() {
     workload.name = "azure-again".to_owned();
     let path = path("azure-again.csv.gz");
     write(&workload, &path).unwrap();
-    assert_eq!(read(&path, ReadOptions::STRICT).unwrap().0, workload);
+    assert_eq!(read(&path, None, ReadOptions::STRICT).unwrap().0, workload);
+}
+
+#[test]
+fn a_gpu_model_that_no_machine_has_is_bad_where_machines_are_given() {
+    let nodes = file("table-nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nn0,96000,786432,8,T4\n");
+    let (fleet, _) = alibaba::read_nodes(&nodes, ReadOptions::STRICT).unwrap();
+    let path = file("models.csv", format!("{HEADING}a,,,1,0,1,,1,1,1,,T4,,,,,\nb,,,1,0,1,,1,1,1,,T4|H900,,,,,\n"));
+    assert_eq!(read(&path, None, ReadOptions::STRICT).unwrap().0.pods.len(), 2);
+    let error = read(&path, Some(&fleet), ReadOptions::STRICT).unwrap_err();
+    assert_eq!((error.line, error.column.as_deref()), (Some(3), Some("gpu_models")), "{error}");
+    let (workload, skipped) = read(&path, Some(&fleet), ReadOptions::LENIENT).unwrap();
+    assert_eq!((workload.pods.len(), skipped.reasons[&Reason::UnknownMachine].count), (1, 1));
 }
