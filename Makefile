@@ -34,7 +34,7 @@ demo: ## Place a synthetic workload on a synthetic cluster, and show the reasons
 # The tests have built the command line already; built alone, with fewer features, the engine would be compiled anew.
 .PHONY: test
 test: PLIMSOLL := $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
-test: lint test-rust test-go sample conformance ## Everything a change must pass: lint, tests, golden and fresh cases
+test: lint test-rust test-go sample conformance faithful ## Everything a change must pass: lint, tests, golden and fresh cases
 
 .PHONY: build
 build: oracle ## Build the command line and the tools
@@ -71,6 +71,18 @@ conformance: oracle ## Fresh cases from kube-scheduler itself: SEED= COUNT= SEQU
 	@if (( $(SEQUENCES) > 0 )) && [[ -z "$(FAMILY)" ]]; then \
 		$(GENERATE) -seed $(SEED) -sequences $(SEQUENCES) -length $(LENGTH) | $(PLIMSOLL) conformance; \
 	fi
+
+# Scenarios whose placements are compared one by one, and the file that says what they are.
+FAITHFUL_SEEDS ?= 20
+FAITHFUL_SCENARIO ?= examples/scenarios/constrained.toml
+
+.PHONY: faithful
+faithful: oracle ## Simulated placements are those of kube-scheduler, one by one: FAITHFUL_SEEDS=
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	for seed in $$(seq $(FAITHFUL_SEEDS)); do \
+		$(PLIMSOLL) simulate $(FAITHFUL_SCENARIO) --seed "$$seed" --policy default --timeline "$$folder/$$seed.jsonl" > /dev/null; \
+	done; \
+	bin/replay "$$folder"/*.jsonl
 
 # Go decides itself what is up to date.
 .PHONY: oracle

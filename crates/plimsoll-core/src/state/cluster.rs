@@ -386,6 +386,13 @@ impl ClusterState {
         Ok(Some(id))
     }
 
+    /// A placed pod runs since this time, in nanoseconds since 1970; of equals, preemption spares those that run longer.
+    pub fn set_start_time(&mut self, id: PodId, start_time: i64) {
+        if let Some(Some(pod)) = self.pods.get_mut(id.index()) {
+            pod.start_time = Some(start_time);
+        }
+    }
+
     /// A pod left.
     pub fn delete_pod(&mut self, uid: &str) -> Option<PodId> {
         let id = self.pod_id(uid)?;

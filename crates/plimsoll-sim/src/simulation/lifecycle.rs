@@ -43,7 +43,7 @@ impl Simulation<'_> {
 
     /// A pod has a machine: it is bound, and runs as soon as the machine is awake.
     pub(super) fn start(&mut self, reservation: Reservation, binding: &Binding) -> Result<(), SimulationError> {
-        let node = reservation.node;
+        let (node, id) = (reservation.node, reservation.pod);
         for write in self.engine.claim_writes(&reservation, self.now.as_secs_f64()) {
             if let Some(pod) = pods::number(&binding.uid) {
                 self.pods[pod].gpus = gpu::given(&write.claim);
@@ -56,13 +56,15 @@ impl Simulation<'_> {
         self.engine.bound(self.now, reservation);
         let machine = self.machine_of_node.get(node.index()).copied();
         let (Some(pod), Some(machine)) = (pods::number(&binding.uid), machine) else { return Ok(()) };
-        let (pod, machine_index) = (pod, machine as usize);
+        let machine_index = machine as usize;
         self.wake(machine_index);
         let record = &self.setup.workload.pods[pod];
         let starts = match self.machines[machine_index].state {
             State::Booting(awake) => awake,
             _ => self.now,
         };
+        let nanoseconds = i64::try_from(starts.as_nanos()).unwrap_or(i64::MAX);
+        self.engine.scheduler().state.set_start_time(id, nanoseconds);
         self.waiting -= 1;
         self.running += 1;
         self.course.placed(pod, machine_index, self.now.as_nanos());

@@ -84,7 +84,8 @@ fn a_pool_grows_while_pods_wait_and_shrinks_when_machines_are_idle() {
     let scaling = Scaling { min: 1, max: 4, boot_delay: seconds(120), idle_after: seconds(300) };
     growing.scaling = Some(scaling);
     let pods = [(0, 0, 1000), (0, 0, 1000), (0, 0, 1000), (0, 0, 1000), (0, 0, 1000)];
-    let bench = Bench::new(workload(vec![template(4000)], &pods), vec![growing], 10_000);
+    let mut bench = Bench::new(workload(vec![template(4000)], &pods), vec![growing], 10_000);
+    bench.settings.samples = 100;
     let outcome = bench.run("best-fit");
     assert_eq!(outcome.measures.finished, 5);
     // Three more machines from 120 s on; the fifth pod waits for the first to end; all but one are given back.
@@ -253,9 +254,10 @@ fn fragmentation_gradient_descent_keeps_whole_gpus_whole() {
 
 #[test]
 fn the_reference_that_knows_lifetimes_uses_them() {
-    // Long, short, long, short: told lifetimes, like sits with like.
-    let pods = [(0, 0, 10_000), (0, 1, 100), (0, 2, 10_000), (0, 3, 100)];
-    let mut bench = Bench::new(workload(vec![template(2000)], &pods), vec![pool("n", 2, 4, 8)], 10_000);
+    // A short pod, a long one, and another long one that has room beside either.
+    let pods = [(0, 0, 100), (0, 1, 10_000), (1, 2, 10_000)];
+    let templates = vec![template(3000), template(1000)];
+    let mut bench = Bench::new(workload(templates, &pods), vec![pool("n", 2, 4, 8)], 10_000);
     bench.settings.tells_lifetimes = true;
     let told = bench.run("lifetime-aware").measures.active_nodes;
     bench.settings.tells_lifetimes = false;
