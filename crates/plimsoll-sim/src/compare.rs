@@ -97,7 +97,9 @@ impl PreparedCase {
         }
         let prepared = scenario.prepare(trace, case.seed)?;
         let window = scenario.select.window.map_or_else(|| "all".to_owned(), |window| window.to_string());
-        let bound = bound(&prepared, scenario.power.sleep_watts);
+        // A machine that never sleeps draws at least what its curve has lowest.
+        let sleep_watts = if scenario.power.sleep { scenario.power.sleep_watts } else { f64::INFINITY };
+        let bound = bound(&prepared, sleep_watts);
         Ok(Self { prepared, bound, scenario: scenario.name, window, seed: case.seed })
     }
 
@@ -263,65 +265,81 @@ pub fn compare(
     let fleet = scenario.fleet()?;
     let trace = scenario.trace(&fleet)?;
     let identity = identity(scenario);
-    let next = AtomicUsize::new(0);
-    let finished = AtomicUsize::new(0);
-    let resumed = AtomicUsize::new(0);
-    let results: Mutex<BTreeMap<usize, Result<(Vec<Run>, CaseBound), CompareError>>> = Mutex::default();
-    // A case is the unit of work: its pods and its bound are shared by all policies.
-    let work = || loop {
-        let at = next.fetch_add(1, Ordering::Relaxed);
-        let Some(&case) = plan.cases.get(at) else { break };
-        let runs = || -> Result<(Vec<Run>, CaseBound), CompareError> {
-            let prepared = PreparedCase::new(scenario, &trace, case)?;
-            let mut runs = Vec::with_capacity(plan.policies.len());
-            for policy in &plan.policies {
-                let key = format!("{identity}/{}/{}/{policy}", prepared.window, case.seed);
-                let run = match store.known.get(&key) {
-                    Some(run) => {
-                        resumed.fetch_add(1, Ordering::Relaxed);
-                        run.clone()
-                    }
-                    None => {
-                        let run = prepared.run(policy, &mut simulation::Nobody)?;
-                        store.keep(key, &run)?;
-                        run
-                    }
-                };
-                done(finished.fetch_add(1, Ordering::Relaxed) + 1, &run.row);
-                runs.push(run);
-            }
-            Ok((runs, prepared.case_bound()))
-        };
-        let outcome = runs();
-        if outcome.is_err() {
-            // Nobody needs the rest.
-            next.store(plan.cases.len(), Ordering::Relaxed);
-        }
-        results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, outcome);
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, plan.cases.len().max(1)) {
-            scope.spawn(work);
-        }
-    });
+    let (finished, resumed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let threads = threads.max(1);
+    let cases_at_once = threads.min(plan.cases.len().max(1));
+    // A case's pods and bound are shared by all its runs, which are made side by side where cases are fewer than threads.
+    let policies_at_once = threads.div_ceil(cases_at_once);
+    let cases = side_by_side(&plan.cases, cases_at_once, &|&case| {
+        let prepared = PreparedCase::new(scenario, &trace, case)?;
+        let runs = side_by_side(&plan.policies, policies_at_once, &|policy| {
+            let key = format!("{identity}/{}/{}/{policy}", prepared.window, case.seed);
+            let run = match store.known.get(&key) {
+                Some(run) => {
+                    resumed.fetch_add(1, Ordering::Relaxed);
+                    run.clone()
+                }
+                None => {
+                    let run = prepared.run(policy, &mut simulation::Nobody)?;
+                    store.keep(key, &run)?;
+                    run
+                }
+            };
+            done(finished.fetch_add(1, Ordering::Relaxed) + 1, &run.row);
+            Ok(run)
+        })?;
+        Ok((runs, prepared.case_bound()))
+    })?;
     let mut comparison = Comparison { runs: Vec::new(), bounds: Vec::new(), resumed: resumed.into_inner() };
-    for outcome in results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
-        let (runs, bound) = outcome?;
+    for (runs, bound) in cases {
         comparison.runs.extend(runs);
         comparison.bounds.push(bound);
     }
     Ok(comparison)
 }
 
-/// What a run depends on, beside policy, window and seed: results of another scenario or version are not taken for its own.
-fn identity(scenario: &Scenario) -> String {
-    let plain = Scenario {
-        run: crate::scenario::RunSpec { policies: Vec::new(), seeds: Vec::new(), ..scenario.run.clone() },
-        ..scenario.clone()
+/// Does something for each item on several threads; the results are in the order of the items, the first error ends it.
+fn side_by_side<T: Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    each: &(dyn Fn(&T) -> Result<R, CompareError> + Sync),
+) -> Result<Vec<R>, CompareError> {
+    if threads <= 1 {
+        return items.iter().map(each).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let results: Mutex<BTreeMap<usize, Result<R, CompareError>>> = Mutex::default();
+    let work = || {
+        while let at = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(item) = items.get(at)
+        {
+            let result = each(item);
+            if result.is_err() {
+                // Nobody needs the rest.
+                next.store(items.len(), Ordering::Relaxed);
+            }
+            results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, result);
+        }
     };
-    let text = serde_json::to_string(&plain).unwrap_or_default() + env!("CARGO_PKG_VERSION");
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    format!("{hash:016x}")
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(items.len()) {
+            scope.spawn(work);
+        }
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+}
+
+/// What a run depends on, beside policy, window and seed: the scenario, the files it names, and the version. Results of
+/// another are not taken for its own.
+fn identity(scenario: &Scenario) -> String {
+    let run = crate::scenario::RunSpec { policies: Vec::new(), seeds: Vec::new(), ..scenario.run.clone() };
+    let plain = Scenario { run, ..scenario.clone() };
+    let mut text = serde_json::to_string(&plain).unwrap_or_default() + env!("CARGO_PKG_VERSION");
+    for file in scenario.files() {
+        let known = std::fs::metadata(&file).ok();
+        let changed = known.as_ref().and_then(|known| known.modified().ok());
+        text.push_str(&format!("{}{:?}{changed:?}", file.display(), known.map(|known| known.len())));
+    }
+    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, fold))
 }

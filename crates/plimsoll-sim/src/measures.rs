@@ -49,7 +49,7 @@ pub struct Measures {
     pub running: u64,
     /// Pods that ended.
     pub finished: u64,
-    /// Pods that gave up waiting, or could never run.
+    /// Pods that gave up waiting.
     pub rejected: u64,
     /// Pods still waiting at the end.
     pub waiting: u64,

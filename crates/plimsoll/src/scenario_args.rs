@@ -22,14 +22,14 @@ pub struct ScenarioArgs {
     /// Run on this many like machines
     #[arg(long, value_name = "N")]
     nodes: Option<usize>,
-    /// CPU of each machine, in threads
-    #[arg(long, value_name = "AMOUNT", default_value = "48", requires = "nodes")]
-    cpu: String,
-    /// Memory of each machine
-    #[arg(long, value_name = "AMOUNT", default_value = "384Gi", requires = "nodes")]
-    memory: String,
-    /// The machine, by words of its model in the catalogue: its watts are known then
-    #[arg(long, value_name = "MODEL", requires = "catalogue")]
+    /// CPU of each machine, in threads; as the catalogue has it, or 48
+    #[arg(long, value_name = "AMOUNT", requires = "nodes")]
+    cpu: Option<String>,
+    /// Memory of each machine; as the catalogue has it, or 384Gi
+    #[arg(long, value_name = "AMOUNT", requires = "nodes")]
+    memory: Option<String>,
+    /// The machine, by words of its model in the catalogue: its threads, memory and watts are known then
+    #[arg(long, value_name = "MODEL", requires = "catalogue", requires = "nodes")]
     machine: Option<String>,
     /// A table of measured machines (SPECpower)
     #[arg(long, value_name = "FILE")]
@@ -78,17 +78,24 @@ impl ScenarioArgs {
         let amount = |text: &str, flag: &str| -> Result<Amount> {
             serde_json::from_value(text.into()).with_context(|| format!("--{flag} {text}"))
         };
-        let cpu = amount(&self.cpu, "cpu")?;
-        let threads = cpu.0.approximate_f64();
         let assumed = self.machine.is_none();
+        let given = |flag: &Option<String>, name: &str, default: &str| -> Result<Option<Amount>> {
+            match flag {
+                Some(text) => amount(text, name).map(Some),
+                None if assumed => amount(default, name).map(Some),
+                None => Ok(None),
+            }
+        };
+        let cpu = given(&self.cpu, "cpu", "48")?;
+        let threads = cpu.as_ref().map_or(0.0, |cpu| cpu.0.approximate_f64());
         let watts = |each: f64| assumed.then_some(each * threads);
         let pool = PoolSpec {
             name: "node".into(),
             count: nodes,
             machine: self.machine.clone(),
-            memory: Some(amount(&self.memory, "memory")?),
+            memory: given(&self.memory, "memory", "384Gi")?,
             // A machine with many threads runs more small pods than a kubelet allows unless told.
-            pods: Some((threads.ceil() as i64 * 4).max(110)),
+            pods: Some((threads.ceil() as i64 * 4).max(500)),
             gpus: 0,
             gpu_model: String::new(),
             watts: None,
@@ -103,7 +110,7 @@ impl ScenarioArgs {
             labels: Default::default(),
             taints: Vec::new(),
             scaling: None,
-            cpu: Some(cpu),
+            cpu,
         };
         Ok(pool)
     }

@@ -1,7 +1,7 @@
 //! The workload that a command is about: where it comes from and what is taken of it.
 
 use crate::output::{Output, count};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use plimsoll_sim::fleet::Fleet;
 use plimsoll_sim::scenario::{Scenario, Source};
 use plimsoll_sim::workload::generate::Generator;
@@ -20,7 +20,7 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "KIND")]
     generate: Option<String>,
     /// A setting of the generator, as in `hours=48` or `lifetime.kind=pareto`; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE", requires = "generate")]
+    #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "trace")]
     settings: Vec<String>,
     #[command(flatten)]
     take: TakeArgs,
@@ -33,6 +33,9 @@ impl WorkloadArgs {
             let file = std::path::absolute(&trace.path)?;
             let format = trace.format.map(|format| format.to_string());
             scenario.workload = Source { file: Some(file), format, ..Source::default() };
+        }
+        if !self.settings.is_empty() && self.generate.is_none() {
+            bail!("--set changes a generator: name it with --generate KIND");
         }
         if let Some(kind) = &self.generate {
             let generate = Some(Generator::parse(kind, &self.settings)?);
@@ -58,7 +61,7 @@ pub struct TakeArgs {
     #[arg(long, value_name = "FROM..TO")]
     window: Option<Window>,
     /// Let pods that came before the window and still run enter at its start
-    #[arg(long, requires = "window")]
+    #[arg(long)]
     carry_over: bool,
     /// Take only this share of the time, from the start
     #[arg(long, value_name = "SHARE", conflicts_with = "test")]
@@ -171,7 +174,8 @@ mod tests {
     fn a_workload_comes_from_one_source() {
         for (args, problem) in [
             ("--generate poisson --trace x.csv", "cannot be used with"),
-            ("--trace x.csv --set hours=1", "--generate"),
+            ("--trace x.csv --set hours=1", "cannot be used with"),
+            ("--set hours=1", "--generate KIND"),
             ("--trace azure=", "azure=FILE is right"),
             ("--trace borg=x.csv", "there is no format"),
             ("--generate weekly", "there are poisson"),

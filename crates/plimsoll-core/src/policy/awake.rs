@@ -8,8 +8,8 @@ use crate::state::NodeId;
 #[derive(Debug)]
 pub struct LongestAwake;
 
-/// Nodes that sleep come after every one that is awake: no clock counts this many milliseconds.
-const ASLEEP: f64 = -1e14;
+/// Nodes that sleep come after every one that is awake: thirty years, in milliseconds.
+const ASLEEP: f64 = -1e12;
 
 impl Policy for LongestAwake {
     fn name(&self) -> &'static str {

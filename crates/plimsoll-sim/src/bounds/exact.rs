@@ -26,7 +26,7 @@ pub enum ExactError {
     /// There are more choices than the limit.
     #[error(
         "the window has {pods} pods for {machines} machines, {choices} choices, and exact bounds are tried up to {limit}: \
-         take a shorter window or a smaller sample, or raise the limit"
+         take a shorter window or a smaller sample"
     )]
     TooLarge {
         /// Pods in the window.

@@ -64,6 +64,7 @@ const ENTRIES: &[Listed] = &[
     ("call_latency_ms", "Call latency", "ms", Less, true),
     ("arrived", "Arrived", "pods", Neither, false),
     ("placed", "Placed", "pods", More, false),
+    ("running", "Running at the end", "pods", Neither, false),
     ("finished", "Finished", "pods", More, false),
     ("rejected", "Rejected", "pods", Less, true),
     ("waiting", "Waiting at the end", "pods", Less, false),

@@ -135,10 +135,7 @@ impl Scenario {
     /// The models.
     pub fn world(&self, seed: u64) -> Result<World, ScenarioError> {
         let power: Box<dyn Power> = match self.power {
-            spec if !spec.sleep => {
-                let _ = spec;
-                Box::new(AlwaysAwake)
-            }
+            spec if !spec.sleep => Box::new(AlwaysAwake),
             spec => Box::new(SleepWhenEmpty {
                 after: spec.sleep_after.0,
                 sleep_watts: not_negative("power.sleep_watts", spec.sleep_watts)?,
@@ -239,6 +236,17 @@ impl Scenario {
             let problem = format!("{} is no share; at least 0 and less than 1", self.run.warmup);
             return Err(ScenarioError::at("run.warmup", problem));
         }
+        for spec in &self.disruption {
+            if !self.pool.iter().any(|pool| pool.name == spec.pool) {
+                let pools = self.pool.iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>().join(", ");
+                let problem = format!("there is no pool {:?}; there are {pools}", spec.pool);
+                return Err(ScenarioError::at("disruption", problem));
+            }
+        }
+        if let Some(name) = self.run.policies.iter().find(|name| plimsoll_core::policy::by_name(name).is_none()) {
+            let problem = format!("there is no policy {name:?}; `plimsoll policies` lists those there are");
+            return Err(ScenarioError::at("run.policies", problem));
+        }
         let disruption = |spec: &super::DisruptionSpec| Disruption {
             at: spec.at.0,
             pool: spec.pool.clone(),
@@ -285,12 +293,9 @@ fn pool(spec: &PoolSpec, catalogue: Option<&Catalogue>) -> Result<Pool, Scenario
     let place = format!("pool {}", spec.name);
     let error = |problem: &str| ScenarioError::at(&place, problem);
     let known = match (&spec.machine, catalogue) {
-        (None, _) => None,
         (Some(name), Some(catalogue)) => Some(catalogue.find(name)?.clone()),
-        (Some(name), None) if spec.watts.is_some() || spec.idle_watts.is_some() || spec.full_watts.is_some() => {
-            let _ = name;
-            None
-        }
+        (None, _) => None,
+        (Some(_), None) if spec.watts.is_some() || spec.idle_watts.is_some() || spec.full_watts.is_some() => None,
         (Some(_), None) => return Err(error("machine names one of the catalogue, but no catalogue is given")),
     };
     let amount = |given: Option<i64>, of: fn(&Machine) -> i64, name: &str| {

@@ -365,6 +365,17 @@ impl Scenario {
         })
     }
 
+    /// The files it names.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let carbon = self.carbon.iter().flat_map(|spec| spec.regions.values());
+        let recorded = carbon.filter_map(|intensity| match intensity {
+            Intensity::Recorded(file) => Some(file),
+            Intensity::Constant(_) => None,
+        });
+        let named = [&self.workload.file, &self.catalogue, &self.run.configuration].into_iter().flatten();
+        named.chain(recorded).map(|file| self.folder.join(file)).collect()
+    }
+
     /// The JSON schema of scenario files.
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()

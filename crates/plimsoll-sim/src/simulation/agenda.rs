@@ -35,6 +35,8 @@ pub enum Happening {
     Fail {
         /// The machine.
         machine: u32,
+        /// Which of its failures; one that was planned before another came is void.
+        failure: u32,
     },
     /// A failed machine is back.
     Repaired {
@@ -54,6 +56,8 @@ pub enum Happening {
     GiveUp {
         /// The pod.
         pod: u32,
+        /// Which time it was made.
+        made_anew: u32,
     },
     /// Time alone makes a waiting pod ready.
     Wake,

@@ -27,7 +27,12 @@ impl Simulation<'_> {
         }
         self.tell(Event::apply(object), || format!("pod {}", record.name))?;
         self.pods[pod].stage = Stage::Waiting;
-        self.waiting += 1;
+        self.count_waiting(pod, true);
+        if let Some(max_wait) = self.setup.settings.max_wait {
+            let made_anew = self.pods[pod].made_anew;
+            let at = self.now.saturating_add(max_wait);
+            self.agenda.enter(at, Happening::GiveUp { pod: pod as u32, made_anew });
+        }
         let told = PodTelemetry {
             lifetime: self.pods[pod].left.filter(|_| self.setup.settings.tells_lifetimes),
             gpus: gpu.map(|gpu| (gpu.count, gpu.milli)),
@@ -65,7 +70,7 @@ impl Simulation<'_> {
         };
         let nanoseconds = i64::try_from(starts.as_nanos()).unwrap_or(i64::MAX);
         self.engine.scheduler().state.set_start_time(id, nanoseconds);
-        self.waiting -= 1;
+        self.count_waiting(pod, false);
         self.running += 1;
         self.course.placed(pod, machine_index, self.now.as_nanos());
         let run = &mut self.pods[pod];
@@ -83,6 +88,15 @@ impl Simulation<'_> {
         self.tell_busy(machine_index);
         self.refresh_calls();
         Ok(())
+    }
+
+    /// A pod waits, or no longer.
+    fn count_waiting(&mut self, pod: usize, waits: bool) {
+        let by = if waits { 1 } else { -1 };
+        self.waiting = self.waiting.saturating_add_signed(by);
+        if let Some(count) = self.waiting_of.get_mut(self.setup.workload.pods[pod].template as usize) {
+            *count = count.saturating_add_signed(by);
+        }
     }
 
     /// A pod takes (1) or gives back (-1) what it needs of a machine.
@@ -221,10 +235,10 @@ impl Simulation<'_> {
     }
 
     /// A pod has waited for too long.
-    pub(super) fn give_up(&mut self, pod: usize) -> Result<(), SimulationError> {
-        if self.pods[pod].stage == Stage::Waiting {
+    pub(super) fn give_up(&mut self, pod: usize, made_anew: u32) -> Result<(), SimulationError> {
+        if self.pods[pod].stage == Stage::Waiting && self.pods[pod].made_anew == made_anew {
             self.remove(pod)?;
-            self.waiting -= 1;
+            self.count_waiting(pod, false);
             self.pods[pod].stage = Stage::Rejected;
         }
         Ok(())

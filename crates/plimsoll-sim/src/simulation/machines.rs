@@ -57,6 +57,8 @@ pub struct Machine {
     pub gpus: Vec<u32>,
     /// Grows with every wake and whenever it becomes empty or busy, so that what was planned before is void.
     pub spell: u32,
+    /// How often it failed.
+    pub failures: u32,
     /// How fast pods run on it: 1 unless it is overloaded or too hot.
     pub speed: f64,
     /// What it contributes.
@@ -94,6 +96,7 @@ impl Machine {
             used: 0,
             gpus: vec![WHOLE_GPU; gpus as usize],
             spell: 0,
+            failures: 0,
             speed: 1.0,
             contribution: Contribution::default(),
         }

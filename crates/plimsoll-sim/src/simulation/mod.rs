@@ -122,6 +122,8 @@ pub struct Simulation<'a> {
     course: Course,
     counts: Measures,
     waiting: usize,
+    /// Waiting pods by template.
+    waiting_of: Vec<usize>,
     running: usize,
     measured_from: Duration,
     end: Duration,
@@ -184,6 +186,7 @@ impl<'a> Simulation<'a> {
             course: Course::default(),
             counts: Measures::default(),
             waiting: 0,
+            waiting_of: vec![0; workload.templates.len()],
             running: 0,
             measured_from: end.mul_f64(settings.warmup.clamp(0.0, 1.0)),
             end,
@@ -237,7 +240,7 @@ impl<'a> Simulation<'a> {
             }
             self.arrivals()?;
             self.schedule()?;
-            self.grow_pools()?;
+            self.grow_pools();
         }
         self.pass_time(self.end);
         Ok(())
@@ -262,7 +265,7 @@ impl<'a> Simulation<'a> {
             Happening::Booted { machine } => self.booted(machine as usize),
             Happening::Idle { machine, spell } => self.idle(machine as usize, spell)?,
             Happening::Join { pool } => self.join(pool as usize)?,
-            Happening::Fail { machine } => self.fail(machine as usize)?,
+            Happening::Fail { machine, failure } => self.fail_by_chance(machine as usize, failure)?,
             Happening::Repaired { machine } => self.repaired(machine as usize)?,
             Happening::Disrupt { disruption } => self.disrupt(disruption as usize)?,
             Happening::World => self.world_changes(),
@@ -272,7 +275,7 @@ impl<'a> Simulation<'a> {
                 self.call_hours = 0.0;
                 self.counts = Measures::default();
             }
-            Happening::GiveUp { pod } => self.give_up(pod as usize)?,
+            Happening::GiveUp { pod, made_anew } => self.give_up(pod as usize, made_anew)?,
             Happening::Wake => self.next_wake = None,
             Happening::Sample => self.sample(),
         }
@@ -282,14 +285,10 @@ impl<'a> Simulation<'a> {
     /// The pods that come now.
     fn arrivals(&mut self) -> Result<(), SimulationError> {
         let workload = self.setup.workload;
-        while let Some(record) = workload.pods.get(self.next_arrival).filter(|record| record.arrival <= self.now) {
-            let pod = self.next_arrival;
-            self.next_arrival += 1;
+        while workload.pods.get(self.next_arrival).is_some_and(|record| record.arrival <= self.now) {
             self.counts.arrived += 1;
-            self.enqueue(pod)?;
-            if let Some(max_wait) = self.setup.settings.max_wait {
-                self.agenda.enter(record.arrival + max_wait, Happening::GiveUp { pod: pod as u32 });
-            }
+            self.enqueue(self.next_arrival)?;
+            self.next_arrival += 1;
         }
         Ok(())
     }

@@ -3,8 +3,9 @@
 use super::agenda::Happening;
 use super::machines::Machine;
 use super::settings::DisruptionKind;
-use super::{Seen, Simulation, SimulationError, State, gpu};
+use super::{Seen, Setup, Simulation, SimulationError, State, gpu};
 use crate::fleet::Pool;
+use crate::workload::Workload;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plimsoll_core::engine::Event;
@@ -199,31 +200,24 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    /// Asks for machines where pods wait that none has room for.
-    pub(super) fn grow_pools(&mut self) -> Result<(), SimulationError> {
-        if self.waiting == 0 || self.setup.fleet.pools.iter().all(|pool| pool.scaling.is_none()) {
-            return Ok(());
+    /// Asks for machines where pods wait that none has room for: of the first pool that can take them and may grow.
+    pub(super) fn grow_pools(&mut self) {
+        let Setup { fleet, workload, .. } = self.setup;
+        if self.waiting == 0 || fleet.pools.iter().all(|pool| pool.scaling.is_none()) {
+            return;
         }
-        let counts = self.engine.counts();
-        let waiting = counts.backoff + counts.unschedulable;
-        for (index, pool) in self.setup.fleet.pools.iter().enumerate() {
+        let mut waiting = self.waiting_of.clone();
+        // What is on its way serves those it can take, in the order of the pools.
+        for (index, pool) in fleet.pools.iter().enumerate() {
             let Some(scaling) = pool.scaling else { continue };
-            // So many mean pods fit on a machine, by what is scarcer.
-            let by_cpu = pool.machine.cpu_milli / self.mean_pod.0.max(1);
-            let by_memory = pool.machine.memory / self.mean_pod.1.max(1);
-            let pods_each = usize::try_from(by_cpu.min(by_memory)).unwrap_or(0).max(1);
-            let run = &mut self.pools[index];
+            let run = &self.pools[index];
             let room = scaling.max.saturating_sub(run.present + run.ordered);
-            let more = waiting.div_ceil(pods_each).saturating_sub(run.ordered).min(room);
-            run.ordered += more;
+            let more = machines_for(pool, workload, &mut waiting, run.ordered, room);
+            self.pools[index].ordered += more;
             for _ in 0..more {
                 self.agenda.enter(self.now.saturating_add(scaling.boot_delay), Happening::Join { pool: index as u32 });
             }
-            if more > 0 {
-                break;
-            }
         }
-        Ok(())
     }
 
     /// A machine that was asked for joins.
@@ -233,17 +227,23 @@ impl Simulation<'_> {
     }
 
     fn plan_failure(&mut self, index: usize, every: Duration) {
+        let failure = self.machines[index].failures;
         let seed = self.setup.settings.seed ^ (index as u64).wrapping_mul(0xd129_0d3b_31d8_95b5) ^ self.now.as_secs();
         let unit = (Rng::new(seed).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         let after = every.mul_f64(-libm::log(1.0 - unit));
-        self.agenda.enter(self.now.saturating_add(after), Happening::Fail { machine: index as u32 });
+        self.agenda.enter(self.now.saturating_add(after), Happening::Fail { machine: index as u32, failure });
     }
 
-    /// A machine fails.
-    pub(super) fn fail(&mut self, index: usize) -> Result<(), SimulationError> {
+    /// A machine fails by chance, unless it failed otherwise meanwhile.
+    pub(super) fn fail_by_chance(&mut self, index: usize, failure: u32) -> Result<(), SimulationError> {
+        if self.machines[index].failures == failure { self.fail(index) } else { Ok(()) }
+    }
+
+    fn fail(&mut self, index: usize) -> Result<(), SimulationError> {
         if self.machines[index].state == State::Gone {
             return Ok(());
         }
+        self.machines[index].failures += 1;
         self.leave_cluster(index)?;
         if let Some(failures) = self.setup.settings.failures {
             let at = self.now.saturating_add(failures.repair);
@@ -254,9 +254,10 @@ impl Simulation<'_> {
 
     /// A machine that failed is back.
     pub(super) fn repaired(&mut self, index: usize) -> Result<(), SimulationError> {
-        if self.machines[index].state == State::Gone {
-            self.enter_cluster(index)?;
+        if self.machines[index].state != State::Gone {
+            return Ok(());
         }
+        self.enter_cluster(index)?;
         if let Some(failures) = self.setup.settings.failures {
             self.plan_failure(index, failures.every);
         }
@@ -310,4 +311,25 @@ impl Simulation<'_> {
         self.observer.see(self.now, Seen::Node(&object));
         self.tell(Event::apply(object), || format!("node {name}"))
     }
+}
+
+/// How many more machines of a pool the waiting pods need, at most `room`; those it serves are taken off the list.
+fn machines_for(pool: &Pool, workload: &Workload, waiting: &mut [usize], ordered: usize, room: usize) -> usize {
+    let kind = &pool.machine;
+    let limits = [kind.cpu_milli, kind.memory, kind.pods].map(i128::from);
+    let mut taken = [0_i128; 3];
+    for (template, waiting) in workload.templates.iter().zip(waiting) {
+        let each = [template.cpu_milli, template.memory, 1].map(i128::from);
+        if each.iter().zip(limits).any(|(each, limit)| *each > limit) {
+            continue;
+        }
+        let room = |at: usize| (limits[at] * (ordered + room) as i128 - taken[at]) / each[at].max(1);
+        let served = (0..3).map(room).min().unwrap_or(0).clamp(0, *waiting as i128);
+        for (taken, each) in taken.iter_mut().zip(each) {
+            *taken += served * each;
+        }
+        *waiting -= served as usize;
+    }
+    let needed = taken.iter().zip(limits).map(|(taken, limit)| (taken + limit - 1) / limit.max(1)).max().unwrap_or(0);
+    usize::try_from(needed).unwrap_or(usize::MAX).saturating_sub(ordered).min(room)
 }
