@@ -45,6 +45,26 @@ pub enum Restriction {
     Nominated(NodeId),
 }
 
+/// What [`Rules::recall`] can say.
+pub(crate) enum Recalled {
+    /// Nothing: nodes have to be looked at.
+    Nothing,
+    /// The best node.
+    Best {
+        /// How many nodes are feasible.
+        feasible: usize,
+        /// The best of them.
+        chosen: Chosen<NodeId>,
+    },
+    /// No node is feasible.
+    Nowhere {
+        /// The plugins that refuse nodes.
+        plugins: PluginSet,
+        /// How many nodes are refused, but not for good.
+        resolvable: usize,
+    },
+}
+
 impl Restriction {
     fn includes(&self, node: NodeId) -> bool {
         match self {
@@ -203,46 +223,52 @@ impl Rules {
         local_id
     }
 
-    /// How many nodes are feasible and the best of them, where only rules and scores have a say that depend on a node alone: then no
-    /// look at every node is needed. None where that is not so, or no node is feasible; to be asked after a pre-filter
-    /// that restricts nothing.
-    pub(crate) fn best_remembered(
+    /// What can be said without a look at every node, where only rules and scores have a say that depend on a node alone.
+    /// To be asked after a pre-filter that restricts nothing.
+    pub(crate) fn recall(
         &mut self,
         cycle: &Cycle<'_>,
         policy: &mut dyn Policy,
         rng: &mut Rng,
-    ) -> Result<Option<(usize, Chosen<NodeId>)>, String> {
-        let scope = policy.scope();
+    ) -> Result<Recalled, String> {
         let others_filter = self.filter[self.local_filters().count()..]
             .iter()
             .any(|at| !self.skip_filter.contains(self.plugins[*at].name()));
-        let is_plain = !others_filter && cycle.pod.node_name.is_none() && !cycle.state.has_nominations();
-        if scope == Scope::Cluster || !is_plain || (scope == Scope::Totals && !self.others_are_indifferent(cycle)) {
-            return Ok(None);
+        if others_filter || cycle.pod.node_name.is_some() || cycle.state.has_nominations() {
+            return Ok(Recalled::Nothing);
         }
         let local_id = self.refresh(cycle);
+        let known = self.memory.recall(local_id);
+        let feasible = known.feasible_count();
+        if feasible == 0 {
+            self.candidates.nodes.clear();
+            self.candidates.refused.clear();
+            let (plugins, resolvable) = known.refusing();
+            return Ok(Recalled::Nowhere { plugins, resolvable });
+        }
+        let is_local = match policy.scope() {
+            Scope::Node => true,
+            Scope::Totals => known.raw.iter().all(|column| column.nonzero == 0) && self.others_are_indifferent(cycle),
+            Scope::Cluster => false,
+        };
+        if !is_local {
+            return Ok(Recalled::Nothing);
+        }
         let mut memory = std::mem::take(&mut self.memory);
         let mut stale = std::mem::take(&mut self.stale);
         let known = memory.recall(local_id);
-        let totals_are_local = scope == Scope::Node || known.raw.iter().all(|column| column.nonzero == 0);
-        let best = match known.feasible_count() {
-            _ if !totals_are_local => Ok(None),
-            0 => Ok(None),
-            feasible => {
-                let standings = known.standings(cycle.state, &mut stale, |known, nodes| match scope {
-                    Scope::Totals => Ok(nodes.iter().map(|node| known.sums[node.index()] as f64).collect()),
-                    _ => {
-                        let mut scores = vec![0.0; nodes.len()];
-                        let mut ranking = Ranking { cycle: *cycle, rules: self, rng, totals: &mut Vec::new() };
-                        policy.rank(&mut ranking, nodes, &mut scores).map(|()| scores)
-                    }
-                });
-                standings.map(|standings| standings.choose(rng).map(|chosen| (feasible, chosen)))
+        let standings = known.standings(cycle.state, &mut stale, |known, nodes| match policy.scope() {
+            Scope::Totals => Ok(nodes.iter().map(|node| known.sums[node.index()] as f64).collect()),
+            _ => {
+                let mut scores = vec![0.0; nodes.len()];
+                let mut ranking = Ranking { cycle: *cycle, rules: self, rng, totals: &mut Vec::new() };
+                policy.rank(&mut ranking, nodes, &mut scores).map(|()| scores)
             }
-        };
+        });
+        let chosen = standings.map(|standings| standings.choose(rng));
         self.memory = memory;
         self.stale = stale;
-        best
+        Ok(chosen?.map_or(Recalled::Nothing, |chosen| Recalled::Best { feasible, chosen }))
     }
 
     /// Whether nobody but node-local plugins would rank nodes differently for this pod.

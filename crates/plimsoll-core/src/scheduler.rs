@@ -3,10 +3,10 @@
 use crate::config::{Configuration, DefaultPreemptionArgs, PluginName, PluginSet, Profile};
 use crate::explain::{Explanation, NOT_IN_PRE_FILTER_RESULT, unavailable_message};
 use crate::framework::{Code, Cycle, Refusal, Status};
-use crate::plugins::{self, Preemption, PreemptionError, preempt};
+use crate::plugins::{self, Preemption, PreemptionError, nobody_to_preempt, preempt};
 use crate::policy::{self, Policy, Ranking};
 use crate::rng::Rng;
-use crate::rules::{Restriction, Rules};
+use crate::rules::{Recalled, Restriction, Rules};
 use crate::sampling::Sampling;
 use crate::state::{ClusterState, NodeId, PodId};
 use std::collections::BTreeMap;
@@ -136,12 +136,25 @@ impl Scheduler {
                 return Ok(Decision::Wait { plugins, preemption });
             }
         };
-        if restriction == Restriction::AllNodes
-            && sampling.is_none()
-            && let Some((feasible, chosen)) =
-                rules.best_remembered(&cycle, &mut **policy, &mut self.rng).map_err(failed)?
-        {
-            return Ok(Decision::Place { node: chosen.of, feasible, ties: chosen.ties });
+        if restriction == Restriction::AllNodes && sampling.is_none() {
+            match rules.recall(&cycle, &mut **policy, &mut self.rng).map_err(failed)? {
+                Recalled::Best { feasible, chosen } => {
+                    return Ok(Decision::Place { node: chosen.of, feasible, ties: chosen.ties });
+                }
+                Recalled::Nowhere { plugins, resolvable } => {
+                    let outcome = match preemption {
+                        None => Some(None),
+                        Some(_) => nobody_to_preempt(&cycle, resolvable, &mut self.rng).map(|error| Some(Err(error))),
+                    };
+                    if let Some(outcome) = outcome {
+                        let mut failure = Failure::new(profile, pod, restriction);
+                        let preemption = failure.after_preemption(outcome, post_filters);
+                        self.failure = Some(failure);
+                        return Ok(Decision::Wait { plugins, preemption });
+                    }
+                }
+                Recalled::Nothing => {}
+            }
         }
         filter(rules, &cycle, &restriction);
         if let Some(problem) = rules.filter_failure(&cycle) {

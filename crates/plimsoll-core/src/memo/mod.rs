@@ -7,7 +7,8 @@ mod standings;
 
 pub use standings::Standings;
 
-use crate::framework::Refusal;
+use crate::config::{PluginName, PluginSet};
+use crate::framework::{Code, Refusal};
 use crate::state::{ClusterState, NodeId};
 use rustc_hash::FxHashMap;
 
@@ -54,6 +55,10 @@ pub struct Remembered {
     feasible: Vec<NodeId>,
     feasible_is_stale: bool,
     feasible_count: usize,
+    /// How many nodes each plugin refuses.
+    refusals: [u32; PluginName::ALL.len()],
+    /// How many nodes are refused, but not for good.
+    resolvable: usize,
     known: Known,
     standings: Standings,
     standings_known: Known,
@@ -105,11 +110,30 @@ impl Remembered {
 
     /// Replaces the answer for a node.
     pub fn set_cell(&mut self, node: NodeId, cell: Cell) {
-        let known = &mut self.cells[node.index()];
-        let (before, now) = (*known == Cell::Feasible, cell == Cell::Feasible);
-        self.feasible_is_stale |= before != now;
-        self.feasible_count = self.feasible_count + usize::from(now) - usize::from(before);
-        *known = cell;
+        let before = std::mem::replace(&mut self.cells[node.index()], cell);
+        self.feasible_is_stale |= (before == Cell::Feasible) != (cell == Cell::Feasible);
+        match before {
+            Cell::Absent => {}
+            Cell::Feasible => self.feasible_count -= 1,
+            Cell::Refused(refusal) => {
+                self.refusals[refusal.plugin as usize] -= 1;
+                self.resolvable -= usize::from(refusal.code == Code::Unschedulable);
+            }
+        }
+        match cell {
+            Cell::Absent => {}
+            Cell::Feasible => self.feasible_count += 1,
+            Cell::Refused(refusal) => {
+                self.refusals[refusal.plugin as usize] += 1;
+                self.resolvable += usize::from(refusal.code == Code::Unschedulable);
+            }
+        }
+    }
+
+    /// The plugins that refuse a node, and how many nodes are refused, but not for good.
+    pub fn refusing(&self) -> (PluginSet, usize) {
+        let refusing = PluginName::ALL.into_iter().filter(|plugin| self.refusals[*plugin as usize] > 0);
+        (refusing.collect(), self.resolvable)
     }
 
     /// Replaces the scores of a node.
@@ -132,6 +156,8 @@ impl Remembered {
             self.raw.resize_with(raw, || RawScores { by_node: vec![0; limit], nonzero: 0 });
             self.feasible_is_stale = true;
             self.feasible_count = 0;
+            self.refusals = Default::default();
+            self.resolvable = 0;
             stale.extend(state.nodes().map(|node| node.id));
         }
     }

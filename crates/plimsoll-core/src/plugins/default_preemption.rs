@@ -45,6 +45,15 @@ impl NotHelpful {
     fn message(&self) -> String {
         crate::explain::unavailable_message(self.nodes, &self.reasons)
     }
+
+    /// Counts the nodes that were not tried.
+    fn with_untried(mut self, tried: usize) -> PreemptionError {
+        let untried = self.nodes - tried;
+        if untried > 0 {
+            *self.reasons.entry("Preemption is not helpful for scheduling".into()).or_default() += untried;
+        }
+        PreemptionError::NotHelpful(Box::new(self))
+    }
 }
 
 /// Finds the pods to remove for a pod that nothing had room for, and where.
@@ -60,6 +69,9 @@ pub fn preempt(
     check_eligible(cycle, refused)?;
     let nodes: Vec<NodeId> =
         refused.iter().filter(|(_, refusal)| refusal.code == Code::Unschedulable).map(|(node, _)| *node).collect();
+    if let Some(error) = nobody_to_preempt(cycle, nodes.len(), rng) {
+        return Err(error);
+    }
     let wanted = candidates_wanted(args, nodes.len());
     let start = rng.below(nodes.len());
     let mut not_helpful = NotHelpful { nodes: cycle.state.node_count(), ..NotHelpful::default() };
@@ -86,16 +98,29 @@ pub fn preempt(
     candidates.sort_unstable_by_key(|candidate| candidate.node);
     match candidates.into_iter().min_by_key(|candidate| harm(cycle.state, candidate)) {
         Some(best) => Ok(best),
-        None => {
-            let tried: usize = nodes.len();
-            let untried = cycle.state.node_count() - tried;
-            if untried > 0 {
-                *not_helpful.reasons.entry("Preemption is not helpful for scheduling".into()).or_default() += untried;
-            }
-            Err(PreemptionError::NotHelpful(Box::new(not_helpful)))
-        }
+        None => Err(not_helpful.with_untried(nodes.len())),
     }
 }
+
+/// What preemption says where no pod is less important than the one that waits; none where one is. The pod is not nominated,
+/// and `resolvable` are the nodes that were not refused for good.
+pub fn nobody_to_preempt(cycle: &Cycle<'_>, resolvable: usize, rng: &mut Rng) -> Option<PreemptionError> {
+    if cycle.shape().never_preempts {
+        return Some(PreemptionError::Never);
+    }
+    if cycle.state.has_less_important(cycle.shape().priority) {
+        return None;
+    }
+    // The same number is drawn as for a search, so that what is decided later does not depend on how this was found out.
+    rng.below(resolvable);
+    let mut not_helpful = NotHelpful { nodes: cycle.state.node_count(), ..NotHelpful::default() };
+    if resolvable > 0 {
+        not_helpful.reasons.insert(NO_VICTIMS.into(), resolvable);
+    }
+    Some(not_helpful.with_untried(resolvable))
+}
+
+const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
 fn check_eligible(cycle: &Cycle<'_>, refused: &[(NodeId, Refusal)]) -> Result<(), PreemptionError> {
     if cycle.shape().never_preempts {
@@ -122,7 +147,6 @@ fn candidates_wanted(args: &DefaultPreemptionArgs, nodes: usize) -> usize {
 /// possible are put back, the most important first.
 fn select_victims(rules: &mut Rules, cycle: &Cycle<'_>, node: &Node) -> Result<Preemption, Vec<String>> {
     let state = cycle.state;
-    let mut node = node.clone();
     let mut removable: Vec<(PodId, &Pod)> = node
         .pods
         .iter()
@@ -130,8 +154,9 @@ fn select_victims(rules: &mut Rules, cycle: &Cycle<'_>, node: &Node) -> Result<P
         .filter(|(_, pod)| state.shape_of(pod).shape.priority < cycle.shape().priority)
         .collect();
     if removable.is_empty() {
-        return Err(vec!["No preemption victims found for incoming pod".into()]);
+        return Err(vec![NO_VICTIMS.into()]);
     }
+    let mut node = node.clone();
     for &(id, pod) in &removable {
         rules.remove_pod(cycle, &mut node, id, pod);
     }

@@ -24,7 +24,7 @@ mod volume_restrictions;
 mod volume_zone;
 mod volumes;
 
-pub use default_preemption::{Preemption, PreemptionError, preempt};
+pub use default_preemption::{Preemption, PreemptionError, nobody_to_preempt, preempt};
 pub use dynamic_resources::DeviceNode;
 pub use priority_sort::{Urgency, urgency};
 pub use registry::build;

@@ -87,6 +87,8 @@ pub struct ClusterState {
     pub(super) pod_ids: FxHashMap<Box<str>, PodId>,
     pub(super) free_pods: Vec<PodId>,
     pub(super) bound_pods: usize,
+    /// How many pods on nodes have which priority.
+    pub(super) priorities: BTreeMap<i32, usize>,
     /// Placed pods whose node is not known (yet, or any more).
     pub(super) orphans: FxHashMap<Sym, Vec<PodId>>,
     pub(super) shapes: Shapes,
@@ -124,6 +126,7 @@ impl Default for ClusterState {
             pod_ids: FxHashMap::default(),
             free_pods: Vec::new(),
             bound_pods: 0,
+            priorities: BTreeMap::new(),
             orphans: FxHashMap::default(),
             shapes: Shapes::default(),
             namespaces: Namespaces::default(),
@@ -405,6 +408,11 @@ impl ClusterState {
         Some(id)
     }
 
+    /// Whether a pod on a node is less important than this.
+    pub fn has_less_important(&self, priority: i32) -> bool {
+        self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < priority)
+    }
+
     /// Takes room on a node for a pod that is about to be bound there.
     pub fn assume(&mut self, id: PodId, node: NodeId) -> Result<(), StateError> {
         let name = self.node(node).map(|node| node.spec.name);
@@ -531,6 +539,7 @@ impl ClusterState {
             self.storage.pod_placed(volumes);
         }
         self.bound_pods += 1;
+        *self.priorities.entry(entry.shape.priority).or_default() += 1;
         self.changes.push(node_id);
     }
 
@@ -546,6 +555,12 @@ impl ClusterState {
         }
         self.classes.remove_pod(entry.class, &entry.handles.owned, node_id, pod.terminating);
         self.bound_pods -= 1;
+        if let Some(count) = self.priorities.get_mut(&entry.shape.priority) {
+            *count -= 1;
+            if *count == 0 {
+                self.priorities.remove(&entry.shape.priority);
+            }
+        }
         self.changes.push(node_id);
     }
 }
