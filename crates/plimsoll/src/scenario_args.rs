@@ -34,6 +34,9 @@ pub struct ScenarioArgs {
     /// A table of measured machines (SPECpower)
     #[arg(long, value_name = "FILE")]
     catalogue: Option<PathBuf>,
+    /// A list of machines, in the columns of Alibaba's trace
+    #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
+    machines: Option<PathBuf>,
     /// Let empty machines stay awake
     #[arg(long)]
     no_sleep: bool,
@@ -59,7 +62,11 @@ impl ScenarioArgs {
         if let Some(catalogue) = &self.catalogue {
             scenario.catalogue = Some(absolute(catalogue)?);
         }
+        if let Some(machines) = &self.machines {
+            (scenario.machines, scenario.pool) = (Some(absolute(machines)?), Vec::new());
+        }
         if let Some(nodes) = self.nodes {
+            scenario.machines = None;
             scenario.pool = vec![self.pool(nodes)?];
         }
         if self.no_sleep {

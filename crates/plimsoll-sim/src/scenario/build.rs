@@ -6,7 +6,7 @@ use crate::fleet::{Fleet, Machine, Pool, Price, Scaling};
 use crate::simulation::{Disruption, DisruptionKind, Failures, Settings, Setup, taint};
 use crate::workload::generate::SettingsError;
 use crate::workload::select::SelectError;
-use crate::workload::{Format, ReadOptions, Skipped, Workload};
+use crate::workload::{Format, ReadOptions, Skipped, Workload, alibaba};
 use crate::world::catalogue::{Catalogue, DEFAULT_PODS};
 use crate::world::latency::LatencyTable;
 use crate::world::power::{AlwaysAwake, Power, PowerCurve, SleepWhenEmpty};
@@ -118,18 +118,23 @@ impl Scenario {
 
     /// The machines.
     pub fn fleet(&self) -> Result<Fleet, ScenarioError> {
-        if self.pool.is_empty() {
+        if self.pool.is_empty() && self.machines.is_none() {
             return Err(ScenarioError::at("pool", "there is none; say which machines there are with [[pool]]"));
         }
+        let listed = match &self.machines {
+            Some(file) => alibaba::read_nodes(&self.folder.join(file), ReadOptions::STRICT)?.0.pools,
+            None => Vec::new(),
+        };
         let catalogue = self.catalogue.as_ref().map(|file| Catalogue::read(&self.folder.join(file))).transpose()?;
-        let mut names = BTreeSet::new();
+        let mut names: BTreeSet<_> = listed.iter().map(|pool| pool.name.clone()).collect();
         let pools = self.pool.iter().map(|spec| {
-            if !names.insert(spec.name.as_str()) {
+            if !names.insert(spec.name.clone()) {
                 return Err(ScenarioError::at(format!("pool {}", spec.name), "there is another pool of this name"));
             }
             pool(spec, catalogue.as_ref())
         });
-        Ok(Fleet { pools: pools.collect::<Result<_, _>>()? })
+        let pools = pools.collect::<Result<Vec<_>, _>>()?;
+        Ok(Fleet { pools: listed.into_iter().chain(pools).collect() })
     }
 
     /// The models.

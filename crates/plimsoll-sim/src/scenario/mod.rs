@@ -30,6 +30,8 @@ pub struct Scenario {
     pub select: Selection,
     /// A table of measured machines (SPECpower), where pools name their machine.
     pub catalogue: Option<PathBuf>,
+    /// A list of machines in the columns of Alibaba's trace: one pool for each shape, beside those below.
+    pub machines: Option<PathBuf>,
     /// The machines.
     pub pool: Vec<PoolSpec>,
     /// How machines sleep.
@@ -60,6 +62,7 @@ impl Default for Scenario {
             workload: Source::default(),
             select: Selection::default(),
             catalogue: None,
+            machines: None,
             pool: Vec::new(),
             power: PowerSpec::default(),
             thermal: None,
@@ -372,7 +375,8 @@ impl Scenario {
             Intensity::Recorded(file) => Some(file),
             Intensity::Constant(_) => None,
         });
-        let named = [&self.workload.file, &self.catalogue, &self.run.configuration].into_iter().flatten();
+        let named =
+            [&self.workload.file, &self.catalogue, &self.machines, &self.run.configuration].into_iter().flatten();
         named.chain(recorded).map(|file| self.folder.join(file)).collect()
     }
 
