@@ -93,6 +93,17 @@ oracle:
 bench-core: oracle ## Measure decisions beside the stock scheduler's, and write docs/benchmarks.md
 	$(CARGO) run --locked --release --package plimsoll-bench --bin bench-core
 
+# What the numpy simulator needs, apart from what is installed.
+VENV := target/bench/venv
+$(VENV)/ready: benches/python/requirements.txt
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --requirement $<
+	touch $@
+
+.PHONY: bench-sim
+bench-sim: oracle $(VENV)/ready ## Measure the simulator beside the stock framework and numpy; docs/benchmarks-sim.md
+	$(CARGO) run --locked --release --package plimsoll-bench --bin bench-sim
+
 .PHONY: soak
 soak: ## Random events, many thousand times: incremental state equals recomputed state
 	PROPTEST_CASES=$(SOAK_CASES) $(CARGO) test --locked --release --package plimsoll-core --test incremental

@@ -1,5 +1,9 @@
-//! What benchmarks share: counting allocations and reading clusters.
+//! What benchmarks share: counting allocations, reading clusters and arrivals, running simulators, reporting.
 
 pub mod alloc;
+pub mod arrivals;
 pub mod cluster;
+pub mod process;
 pub mod report;
+pub mod sim_report;
+pub mod simulator;

@@ -42,6 +42,13 @@ impl Figures {
     }
 }
 
+/// The median of some values; 0 if there is none.
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
 /// The figures of one scheduler for one shape and size.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
@@ -68,11 +75,7 @@ impl Row {
 
     /// The median of every figure over some rounds.
     pub fn median(rounds: &[Self]) -> Self {
-        let median = |figure: fn(&Figures) -> f64| {
-            let mut values: Vec<f64> = rounds.iter().map(|round| figure(&round.figures)).collect();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
+        let median = |figure: fn(&Figures) -> f64| median(rounds.iter().map(|round| figure(&round.figures)));
         let p50 = rounds.iter().map(|round| round.figures.p50_ms);
         Self {
             figures: Figures {
