@@ -62,14 +62,14 @@ fn drive(policy: &str, seed: u64) {
     let mut waited = 0;
     for number in 0..12 {
         let node = node(number, &mut rng);
-        both.iter_mut().for_each(|scheduler| drop(scheduler.state.apply_node(&node)));
+        both.iter_mut().for_each(|scheduler| assert!(scheduler.state.apply_node(&node).is_ok()));
     }
     let curves = [(50.0, 200.0), (20.0, 300.0)].map(|(idle, full)| Arc::new(PowerCurve::straight(idle, full).unwrap()));
     for step in 0..400 {
         match rng.below(10) {
             0 => {
                 let changed = node(rng.below(14), &mut rng);
-                both.iter_mut().for_each(|scheduler| drop(scheduler.state.apply_node(&changed)));
+                both.iter_mut().for_each(|scheduler| assert!(scheduler.state.apply_node(&changed).is_ok()));
             }
             1 => {
                 let (id, curve) = (NodeId::new(rng.below(12) as u32), Arc::clone(&curves[rng.below(2)]));
@@ -82,7 +82,7 @@ fn drive(policy: &str, seed: u64) {
             }
             2..=4 if !running.is_empty() => {
                 let uid = running.swap_remove(rng.below(running.len()));
-                both.iter_mut().for_each(|scheduler| drop(scheduler.state.delete_pod(&uid)));
+                both.iter_mut().for_each(|scheduler| assert!(scheduler.state.delete_pod(&uid).is_some()));
             }
             _ => {
                 let object = pod(step, &mut rng);
@@ -101,7 +101,7 @@ fn drive(policy: &str, seed: u64) {
                     }
                     Decision::Wait { .. } => {
                         waited += 1;
-                        both.iter_mut().for_each(|scheduler| drop(scheduler.state.delete_pod(&uid)));
+                        both.iter_mut().for_each(|scheduler| assert!(scheduler.state.delete_pod(&uid).is_some()));
                     }
                 }
             }
