@@ -1,5 +1,7 @@
 //! Objects at the edges of what their fields can hold: every one gets an answer, and sums wrap as Kubernetes' do.
 
+#![expect(clippy::unwrap_used, reason = "the harness is test code, too")]
+
 use k8s_openapi::api::core::v1 as api;
 use plimsoll_core::config::Configuration;
 use plimsoll_core::scheduler::{Decision, Scheduler};

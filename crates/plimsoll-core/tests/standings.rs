@@ -1,5 +1,7 @@
 //! What is recalled of standings is what a look at every node finds, policy by policy, draw by draw.
 
+#![expect(clippy::unwrap_used, reason = "the harness is test code, too")]
+
 use k8s_openapi::api::core::v1 as api;
 use plimsoll_core::config::Configuration;
 use plimsoll_core::policy::{POLICIES, Policy, Ranking, Scope, by_name};

@@ -27,7 +27,7 @@ pub enum CompareError {
         /// The policy.
         policy: String,
         /// Why.
-        error: SimulationError,
+        error: Box<SimulationError>,
     },
     /// There is no such policy.
     #[error("there is no policy {0:?}; `plimsoll policies` lists those there are")]
@@ -123,7 +123,7 @@ impl PreparedCase {
         };
         let setup = simulation::Setup { settings: &settings, ..self.prepared.setup() };
         let outcome = simulation::run(setup, policy, observer)
-            .map_err(|error| CompareError::Simulation { policy: name.to_owned(), error })?;
+            .map_err(|error| CompareError::Simulation { policy: name.to_owned(), error: Box::new(error) })?;
         let bounds = self.bound.mean();
         let ratio = |figure: f64, bound: f64| if bound > 0.0 { figure / bound } else { 1.0 };
         let row = Row {

@@ -1,5 +1,7 @@
 //! `plimsoll simulate`, `compare`, `bounds` and `scenario`, as a user runs them.
 
+#![expect(clippy::unwrap_used, reason = "the harness is test code, too")]
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
