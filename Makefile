@@ -28,7 +28,7 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
 .PHONY: demo
-demo: ## Place a synthetic workload on a synthetic cluster, and show the reasons
+demo: ## Place a workload and show the reasons, then compare policies over time
 	@$(PLIMSOLL) demo
 
 # The tests have built the command line already; built alone, with fewer features, the engine would be compiled anew.
