@@ -4,7 +4,7 @@ use crate::config::{Configuration, DefaultPreemptionArgs, PluginName, PluginSet,
 use crate::explain::{Explanation, NOT_IN_PRE_FILTER_RESULT, unavailable_message};
 use crate::framework::{Code, Cycle, Refusal, Status};
 use crate::plugins::{self, Preemption, PreemptionError, nobody_to_preempt, preempt};
-use crate::policy::{self, Policy, Ranking};
+use crate::policy::{self, Chosen, Policy, Ranking};
 use crate::rng::Rng;
 use crate::rules::{Recalled, Restriction, Rules};
 use crate::sampling::Sampling;
@@ -127,13 +127,11 @@ impl Scheduler {
             Err(status) if status.code == Code::Error => return Err(failed(pre_filter_failure(&status))),
             Err(status) => {
                 let refused = everywhere(&cycle, &status);
-                let preemption = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
+                let outcome = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
                 let plugins = status.plugin.into_iter().chain(rules.restricting().iter()).collect();
                 let mut failure = Failure::new(profile, pod, Restriction::AllNodes);
                 failure.pre_filter = Some(status);
-                let preemption = failure.after_preemption(preemption, post_filters);
-                self.failure = Some(failure);
-                return Ok(Decision::Wait { plugins, preemption });
+                return Ok(failure.wait(&mut self.failure, plugins, outcome, post_filters));
             }
         };
         if restriction == Restriction::AllNodes && sampling.is_none() {
@@ -142,15 +140,12 @@ impl Scheduler {
                     return Ok(Decision::Place { node: chosen.of, feasible, ties: chosen.ties });
                 }
                 Recalled::Nowhere { plugins, resolvable } => {
-                    let outcome = match preemption {
-                        None => Some(None),
-                        Some(_) => nobody_to_preempt(&cycle, resolvable, &mut self.rng).map(|error| Some(Err(error))),
-                    };
-                    if let Some(outcome) = outcome {
-                        let mut failure = Failure::new(profile, pod, restriction);
-                        let preemption = failure.after_preemption(outcome, post_filters);
-                        self.failure = Some(failure);
-                        return Ok(Decision::Wait { plugins, preemption });
+                    let nobody = preemption.as_ref().map(|_| nobody_to_preempt(&cycle, resolvable, &mut self.rng));
+                    // Where somebody might be removed, nodes have to be looked at.
+                    if nobody.as_ref().is_none_or(Option::is_some) {
+                        let outcome = nobody.flatten().map(Err);
+                        let failure = Failure::new(profile, pod, restriction);
+                        return Ok(failure.wait(&mut self.failure, plugins, outcome, post_filters));
                     }
                 }
                 Recalled::Nothing => {}
@@ -163,13 +158,11 @@ impl Scheduler {
         match rules.feasible() {
             [] => {
                 let refused = rules.refused();
-                let preemption = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
+                let outcome = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
                 let plugins =
                     refused.iter().map(|(_, refusal)| refusal.plugin).chain(rules.restricting().iter()).collect();
-                let mut failure = Failure::new(profile, pod, restriction);
-                let preemption = failure.after_preemption(preemption, post_filters);
-                self.failure = Some(failure);
-                Ok(Decision::Wait { plugins, preemption })
+                let failure = Failure::new(profile, pod, restriction);
+                Ok(failure.wait(&mut self.failure, plugins, outcome, post_filters))
             }
             &[node] => Ok(Decision::Place { node, feasible: 1, ties: 1 }),
             _ => {
@@ -177,17 +170,15 @@ impl Scheduler {
                 if let Some(sampling) = sampling {
                     sampling.cut(&self.state, &mut nodes);
                 }
-                self.scores.clear();
-                self.scores.resize(nodes.len(), 0.0);
                 let mut ranking = Ranking { cycle, rules, rng: &mut self.rng, totals: &mut self.totals };
-                let ranked = policy.rank(&mut ranking, &nodes, &mut self.scores);
-                let chosen = policy::choose(&self.scores, &mut self.rng).map(|chosen| (nodes[chosen.of], chosen.ties));
-                let feasible = nodes.len();
+                let chosen = rank(&mut **policy, &mut ranking, &nodes, &mut self.scores);
+                let decision = chosen.map(|chosen| Decision::Place {
+                    node: nodes[chosen.of],
+                    feasible: nodes.len(),
+                    ties: chosen.ties,
+                });
                 rules.give_back(nodes);
-                ranked.map_err(failed)?;
-                let (node, ties) =
-                    chosen.ok_or_else(|| failed(format!("policy {} gave no node a score", policy.name())))?;
-                Ok(Decision::Place { node, feasible, ties })
+                decision.map_err(failed)
             }
         }
     }
@@ -298,6 +289,19 @@ impl Failure {
         Self { profile, pod, pre_filter: None, restriction, preemption: None, keeps_nomination: false }
     }
 
+    /// The pod waits; why is kept in `kept`.
+    fn wait(
+        mut self,
+        kept: &mut Option<Self>,
+        plugins: PluginSet,
+        outcome: Option<Result<Preemption, PreemptionError>>,
+        post_filters: bool,
+    ) -> Decision {
+        let preemption = self.after_preemption(outcome, post_filters);
+        *kept = Some(self);
+        Decision::Wait { plugins, preemption }
+    }
+
     /// Takes note of what preemption said. Only one that looked for a node and found none takes a nomination back.
     fn after_preemption(
         &mut self,
@@ -343,6 +347,19 @@ fn filter(rules: &mut Rules, cycle: &Cycle<'_>, restriction: &Restriction) -> Re
     }
     rules.filter(cycle, restriction);
     restriction.clone()
+}
+
+/// The best of the feasible nodes, by place in the list.
+fn rank(
+    policy: &mut dyn Policy,
+    ranking: &mut Ranking<'_>,
+    nodes: &[NodeId],
+    scores: &mut Vec<f64>,
+) -> Result<Chosen<usize>, String> {
+    scores.clear();
+    scores.resize(nodes.len(), 0.0);
+    policy.rank(ranking, nodes, scores)?;
+    policy::choose(scores, ranking.rng).ok_or_else(|| format!("policy {} gave no node a score", policy.name()))
 }
 
 /// A failure before nodes are looked at, as kube-scheduler words it.

@@ -1,12 +1,12 @@
 //! Many runs: policies × windows × seeds, each case the same pods for every policy, on all cores, and resumable.
 
-use crate::bounds::{self, BoundSeries, Demand, Stay};
-use crate::measures::{Row, Run};
+use crate::bounds::{self, BoundSeries, Demand, ExactError, Stay};
+use crate::measures::{Bounds, Row, Run};
 use crate::report::CaseBound;
 use crate::scenario::{Prepared, Scenario, ScenarioError, Trace};
 use crate::simulation::{self, Observer, SimulationError};
-use crate::workload::Workload;
 use crate::workload::select::Window;
+use crate::workload::{Skipped, Workload};
 use plimsoll_core::policy::{self, Policy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -83,6 +83,7 @@ pub struct PreparedCase {
     pub prepared: Prepared,
     /// What no policy can beat, over time.
     pub bound: BoundSeries,
+    settings: bounds::Settings,
     scenario: String,
     window: String,
     seed: u64,
@@ -99,8 +100,9 @@ impl PreparedCase {
         let window = scenario.select.window.map_or_else(|| "all".to_owned(), |window| window.to_string());
         // A machine that never sleeps draws at least what its curve has lowest.
         let sleep_watts = if scenario.power.sleep { scenario.power.sleep_watts } else { f64::INFINITY };
-        let bound = bound(&prepared, sleep_watts);
-        Ok(Self { prepared, bound, scenario: scenario.name, window, seed: case.seed })
+        let settings = bounds::Settings { sleep_watts, ..bounds::Settings::default() };
+        let bound = bound(&prepared, &settings);
+        Ok(Self { prepared, bound, settings, scenario: scenario.name, window, seed: case.seed })
     }
 
     /// Runs a policy on it.
@@ -140,6 +142,22 @@ impl PreparedCase {
         Ok(Run { row, series: outcome.series })
     }
 
+    /// What the best possible assignment of whole pods reaches, searched for so long; for windows of a few pods.
+    pub fn exact(&self, time: Duration) -> Result<Bounds, ExactError> {
+        let (from, to) = measured(&self.prepared);
+        let settings = bounds::Settings { exact_time: time, ..self.settings };
+        let asked = stays(&self.prepared.workload, self.seed, to);
+        let mut exact = bounds::exact(&asked, &self.prepared.fleet, from, to, &settings)?;
+        let usage = &self.prepared.world.usage;
+        if !usage.is_as_requested() {
+            let steps = (from.as_secs()..=to.as_secs()).step_by(300).map(Duration::from_secs);
+            let least = steps.map(|at| usage.factor(at)).fold(f64::INFINITY, f64::min);
+            let used = used_stays(&self.prepared, &asked, least);
+            exact.mean_kw = bounds::exact(&used, &self.prepared.fleet, from, to, &settings)?.mean_kw;
+        }
+        Ok(exact)
+    }
+
     /// The bound, as a report draws it.
     pub fn case_bound(&self) -> CaseBound {
         CaseBound {
@@ -174,24 +192,31 @@ pub fn measured(prepared: &Prepared) -> (Duration, Duration) {
 }
 
 /// What no policy can beat: machines by what pods ask for, power by what they use.
-fn bound(prepared: &Prepared, sleep_watts: f64) -> BoundSeries {
+fn bound(prepared: &Prepared, settings: &bounds::Settings) -> BoundSeries {
     let (from, to) = measured(prepared);
-    let mut stays = stays(&prepared.workload, prepared.settings.seed, to);
-    let settings = bounds::Settings { sleep_watts, ..bounds::Settings::default() };
-    let demand = Demand::new(&stays, &prepared.fleet, from, to, settings.step);
-    let mut bound = bounds::fluid_over_time(&demand, &prepared.fleet, &settings);
+    let asked = stays(&prepared.workload, prepared.settings.seed, to);
+    let demand = Demand::new(&asked, &prepared.fleet, from, to, settings.step);
+    let mut bound = bounds::fluid_over_time(&demand, &prepared.fleet, settings);
     let usage = &prepared.world.usage;
-    if usage.is_as_requested() {
-        return bound;
+    if !usage.is_as_requested() {
+        let mut used = Demand::new(&used_stays(prepared, &asked, 1.0), &prepared.fleet, from, to, settings.step);
+        used.scale_cpu(|from, to| usage.factor(from).min(usage.factor(to)));
+        bound.kw = bounds::fluid_over_time(&used, &prepared.fleet, settings).kw;
     }
-    for (number, (stay, pod)) in stays.iter_mut().zip(&prepared.workload.pods).enumerate() {
-        // Rounded down, so that it stays a bound.
-        stay.cpu_milli = (stay.cpu_milli as f64 * usage.share(number, pod.usage)) as i64;
-    }
-    let mut used = Demand::new(&stays, &prepared.fleet, from, to, settings.step);
-    used.scale_cpu(|from, to| usage.factor(from).min(usage.factor(to)));
-    bound.kw = bounds::fluid_over_time(&used, &prepared.fleet, &settings).kw;
     bound
+}
+
+/// Stays by what pods use, times a factor; of pods that fit on some machine. Rounded down, so that a bound stays one.
+fn used_stays(prepared: &Prepared, asked: &[Stay], factor: f64) -> Vec<Stay> {
+    let fits = |stay: &Stay| {
+        let mut kinds = prepared.fleet.pools.iter().map(|pool| &pool.machine);
+        kinds.any(|machine| stay.cpu_milli <= machine.cpu_milli && stay.memory <= machine.memory)
+    };
+    let used = |(number, stay): (usize, &Stay)| {
+        let share = prepared.world.usage.share(number, prepared.workload.pods[number].usage);
+        Stay { cpu_milli: (stay.cpu_milli as f64 * share * factor) as i64, ..*stay }
+    };
+    asked.iter().enumerate().filter(|(_, stay)| fits(stay)).map(used).collect()
 }
 
 /// Runs that were made before, and where new ones are kept.
@@ -252,6 +277,8 @@ pub struct Comparison {
     pub bounds: Vec<CaseBound>,
     /// How many runs were known before.
     pub resumed: usize,
+    /// What was skipped of the workload while it was read.
+    pub skipped: Skipped,
 }
 
 /// Makes all runs of a plan, `threads` at a time. `done` hears of each run that is finished, with how many are.
@@ -269,7 +296,7 @@ pub fn compare(
     let threads = threads.max(1);
     let cases_at_once = threads.min(plan.cases.len().max(1));
     // A case's pods and bound are shared by all its runs, which are made side by side where cases are fewer than threads.
-    let policies_at_once = threads.div_ceil(cases_at_once);
+    let policies_at_once = (threads / cases_at_once).max(1);
     let cases = side_by_side(&plan.cases, cases_at_once, &|&case| {
         let prepared = PreparedCase::new(scenario, &trace, case)?;
         let runs = side_by_side(&plan.policies, policies_at_once, &|policy| {
@@ -290,7 +317,8 @@ pub fn compare(
         })?;
         Ok((runs, prepared.case_bound()))
     })?;
-    let mut comparison = Comparison { runs: Vec::new(), bounds: Vec::new(), resumed: resumed.into_inner() };
+    let mut comparison =
+        Comparison { runs: Vec::new(), bounds: Vec::new(), resumed: resumed.into_inner(), skipped: trace.skipped };
     for (runs, bound) in cases {
         comparison.runs.extend(runs);
         comparison.bounds.push(bound);

@@ -1,6 +1,6 @@
 //! From a scenario to what a run is made of.
 
-use super::{DisruptionName, Intensity, PoolSpec, Scenario, UserLatency};
+use super::{DisruptionName, Intensity, LatencyOverTime, PoolSpec, Scenario};
 use crate::error::InputError;
 use crate::fleet::{Fleet, Machine, Pool, Price, Scaling};
 use crate::simulation::{Disruption, DisruptionKind, Failures, Settings, Setup, taint};
@@ -19,6 +19,11 @@ use plimsoll_core::config::Configuration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// More machines of one kind are a slip of the pen.
+const MOST_MACHINES: usize = 5_000_000;
+/// As many devices a node can have in one slice.
+const MOST_GPUS: u32 = 128;
 
 /// Why a scenario cannot be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -110,7 +115,9 @@ impl Scenario {
                 return Err(ScenarioError::at("workload.pace", format!("{pace} pods a second is no pace")));
             }
             for (number, pod) in workload.pods.iter_mut().enumerate() {
-                pod.arrival = Duration::from_secs_f64(number as f64 / pace);
+                let arrival = Duration::try_from_secs_f64(number as f64 / pace);
+                pod.arrival = arrival
+                    .map_err(|_| ScenarioError::at("workload.pace", format!("{pace} pods a second is too slow")))?;
             }
         }
         Ok(workload)
@@ -169,7 +176,7 @@ impl Scenario {
             thermal: match self.thermal {
                 None => None,
                 Some(spec) => {
-                    let share = not_negative("thermal.limit", spec.limit)?;
+                    let share = positive("thermal.limit", spec.limit)?;
                     Some(Box::new(ShareOfFull { share, throttles: spec.throttles }))
                 }
             },
@@ -188,39 +195,28 @@ impl Scenario {
             };
             model.regions.insert(region.clone(), steps);
         }
-        if let Some(pool) = self.pool.iter().find(|pool| !spec.regions.contains_key(&pool.region)) {
-            let known = spec.regions.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let problem = format!("there is no region {:?} in carbon.regions; there are {known}", pool.region);
-            return Err(ScenarioError::at(format!("pool {}", pool.name), problem));
-        }
         Ok(Some(model))
     }
 
     fn latency(&self) -> Result<Option<LatencyTable>, ScenarioError> {
         let Some(spec) = &self.latency else { return Ok(None) };
         let mut table = LatencyTable::default();
-        let given = [
-            (&mut table.elsewhere_ms, spec.elsewhere, "elsewhere"),
-            (&mut table.same_node_ms, spec.same_node, "same_node"),
-            (&mut table.same_zone_ms, spec.same_zone, "same_zone"),
-            (&mut table.same_region_ms, spec.same_region, "same_region"),
-            (&mut table.across_ms, spec.across, "across"),
+        if let Some(ms) = spec.elsewhere {
+            table.elsewhere_ms = not_negative("latency.elsewhere", ms)?;
+        }
+        let between = [
+            (&mut table.same_node, &spec.same_node, "same_node"),
+            (&mut table.same_zone, &spec.same_zone, "same_zone"),
+            (&mut table.same_region, &spec.same_region, "same_region"),
+            (&mut table.across, &spec.across, "across"),
         ];
-        for (slot, value, name) in given {
-            if let Some(value) = value {
-                *slot = not_negative(&format!("latency.{name}"), value)?;
+        for (slot, given, name) in between {
+            if let Some(given) = given {
+                *slot = latency_steps(&format!("latency.{name}"), given)?;
             }
         }
-        for (name, latency) in &spec.to_user {
-            let place = format!("latency.to_user.{name}");
-            let steps = match latency {
-                UserLatency::Constant(ms) => Steps::constant(not_negative(&place, *ms)?),
-                UserLatency::Changing(steps) => {
-                    let step = |step: &super::LatencyStep| Ok((step.at.0, not_negative(&place, step.ms)?));
-                    Steps::new(steps.iter().map(step).collect::<Result<_, ScenarioError>>()?)
-                }
-            };
-            table.to_user.insert(name.clone(), steps);
+        for (name, given) in &spec.to_user {
+            table.to_user.insert(name.clone(), latency_steps(&format!("latency.to_user.{name}"), given)?);
         }
         Ok(Some(table))
     }
@@ -241,13 +237,6 @@ impl Scenario {
             let problem = format!("{} is no share; at least 0 and less than 1", self.run.warmup);
             return Err(ScenarioError::at("run.warmup", problem));
         }
-        for spec in &self.disruption {
-            if !self.pool.iter().any(|pool| pool.name == spec.pool) {
-                let pools = self.pool.iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>().join(", ");
-                let problem = format!("there is no pool {:?}; there are {pools}", spec.pool);
-                return Err(ScenarioError::at("disruption", problem));
-            }
-        }
         if let Some(name) = self.run.policies.iter().find(|name| plimsoll_core::policy::by_name(name).is_none()) {
             let problem = format!("there is no policy {name:?}; `plimsoll policies` lists those there are");
             return Err(ScenarioError::at("run.policies", problem));
@@ -263,6 +252,9 @@ impl Scenario {
                 DisruptionName::Join => DisruptionKind::Join,
             },
         };
+        if self.failures.is_some_and(|spec| spec.every.0 < Duration::from_secs(1)) {
+            return Err(ScenarioError::at("failures.every", "a machine cannot fail more often than every second"));
+        }
         Ok(Settings {
             seed,
             configuration,
@@ -278,12 +270,50 @@ impl Scenario {
 
     /// All that a run with this seed needs.
     pub fn prepare(&self, trace: &Trace, seed: u64) -> Result<Prepared, ScenarioError> {
-        Ok(Prepared {
-            workload: self.pods(trace, seed)?,
-            fleet: self.fleet()?,
-            world: self.world(seed)?,
-            settings: self.settings(seed)?,
-        })
+        let fleet = self.fleet()?;
+        self.check_names(&fleet)?;
+        let (workload, settings) = (self.pods(trace, seed)?, self.settings(seed)?);
+        if settings.horizon.unwrap_or_else(|| workload.span()).is_zero() {
+            let problem = "all pods arrive at one time, so that there is no time to measure; say when the run ends";
+            return Err(ScenarioError::at("run.horizon", problem));
+        }
+        Ok(Prepared { workload, fleet, world: self.world(seed)?, settings })
+    }
+
+    /// Pools and regions that are named must be there.
+    fn check_names(&self, fleet: &Fleet) -> Result<(), ScenarioError> {
+        let names = |names: Vec<&str>| names.join(", ");
+        for spec in &self.disruption {
+            if !fleet.pools.iter().any(|pool| pool.name == spec.pool) {
+                let pools = names(fleet.pools.iter().map(|pool| pool.name.as_str()).collect());
+                let problem = format!("there is no pool {:?}; there are {pools}", spec.pool);
+                return Err(ScenarioError::at("disruption", problem));
+            }
+        }
+        let Some(carbon) = &self.carbon else { return Ok(()) };
+        if let Some(pool) = fleet.pools.iter().find(|pool| !carbon.regions.contains_key(&pool.region)) {
+            let known = names(carbon.regions.keys().map(String::as_str).collect());
+            let problem = format!("there is no region {:?} in carbon.regions; there are {known}", pool.region);
+            return Err(ScenarioError::at(format!("pool {}", pool.name), problem));
+        }
+        Ok(())
+    }
+}
+
+fn positive(place: &str, number: f64) -> Result<f64, ScenarioError> {
+    if number.is_finite() && number > 0.0 {
+        return Ok(number);
+    }
+    Err(ScenarioError::at(place, format!("{number} makes no sense; more than zero is right")))
+}
+
+fn latency_steps(place: &str, given: &LatencyOverTime) -> Result<Steps, ScenarioError> {
+    match given {
+        LatencyOverTime::Constant(ms) => Ok(Steps::constant(not_negative(place, *ms)?)),
+        LatencyOverTime::Changing(steps) => {
+            let step = |step: &super::LatencyStep| Ok((step.at.0, not_negative(place, step.ms)?));
+            Ok(Steps::new(steps.iter().map(step).collect::<Result<_, ScenarioError>>()?))
+        }
     }
 }
 
@@ -317,6 +347,22 @@ fn pool(spec: &PoolSpec, catalogue: Option<&Catalogue>) -> Result<Pool, Scenario
         _ => return Err(error("say either watts, or both idle_watts and full_watts")),
     };
     let power = power.map(Arc::new).or_else(|| known.as_ref().map(|machine| Arc::clone(&machine.power)));
+    for (name, price) in [("price", spec.price), ("spot_price", spec.spot_price)] {
+        price.map(|price| not_negative(&format!("{place}: {name}"), price)).transpose()?;
+    }
+    let most = spec.scaling.map_or(spec.count, |scaling| scaling.max.max(spec.count));
+    if most > MOST_MACHINES {
+        return Err(error(&format!("{most} machines are more than the {MOST_MACHINES} that can be simulated")));
+    }
+    if spec.scaling.is_some_and(|scaling| scaling.min > scaling.max) {
+        return Err(error("scaling.min is more than scaling.max"));
+    }
+    if spec.gpus > MOST_GPUS {
+        return Err(error(&format!("a machine with more than {MOST_GPUS} GPUs cannot be simulated")));
+    }
+    if spec.pods.is_some_and(|pods| pods <= 0) {
+        return Err(error("pods must be more than zero"));
+    }
     for text in &spec.taints {
         if taint(text).is_none() {
             return Err(error(&format!("taint {text:?} is not of the form key=value:NoSchedule")));
@@ -335,7 +381,7 @@ fn pool(spec: &PoolSpec, catalogue: Option<&Catalogue>) -> Result<Pool, Scenario
     Ok(Pool {
         name: spec.name.clone(),
         machine,
-        count: spec.count,
+        count: spec.scaling.map_or(spec.count, |scaling| scaling.min.max(spec.count)),
         zones: spec.zones.clone(),
         region: spec.region.clone(),
         cluster: spec.cluster.clone(),

@@ -221,23 +221,23 @@ pub enum Intensity {
 #[serde(deny_unknown_fields, default)]
 pub struct LatencySpec {
     /// To users, by name of a node, zone or region: a figure, or its changes over time.
-    pub to_user: BTreeMap<String, UserLatency>,
+    pub to_user: BTreeMap<String, LatencyOverTime>,
     /// To users from everywhere else.
     pub elsewhere: Option<f64>,
-    /// Between pods on one machine.
-    pub same_node: Option<f64>,
+    /// Between pods on one machine: a figure, or its changes over time.
+    pub same_node: Option<LatencyOverTime>,
     /// Between machines of a zone.
-    pub same_zone: Option<f64>,
+    pub same_zone: Option<LatencyOverTime>,
     /// Between zones of a region.
-    pub same_region: Option<f64>,
+    pub same_region: Option<LatencyOverTime>,
     /// Between regions.
-    pub across: Option<f64>,
+    pub across: Option<LatencyOverTime>,
 }
 
-/// Latency to users.
+/// Latency, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum UserLatency {
+pub enum LatencyOverTime {
     /// Always the same.
     Constant(f64),
     /// It changes.

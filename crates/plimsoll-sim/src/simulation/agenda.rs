@@ -42,6 +42,8 @@ pub enum Happening {
     Repaired {
         /// The machine.
         machine: u32,
+        /// Which of its failures.
+        failure: u32,
     },
     /// A disruption of the scenario.
     Disrupt {

@@ -56,7 +56,7 @@ pub fn claim(request: &GpuRequest, namespace: &str, uid: &str) -> Result<Resourc
 }
 
 /// Which GPUs of its machine a claim was given, by number.
-pub fn given(claim: &ResourceClaim) -> Vec<u8> {
+pub fn given(claim: &ResourceClaim) -> Vec<u16> {
     let allocation = claim.status.as_ref().and_then(|status| status.allocation.as_ref());
     let results = allocation.and_then(|allocation| allocation.devices.as_ref()?.results.as_ref());
     let number = |device: &str| device.strip_prefix("gpu-")?.parse().ok();

@@ -126,7 +126,7 @@ impl Simulation<'_> {
         let run = &mut self.pods[pod];
         run.run += 1;
         if let Some(left) = run.left {
-            let takes = if speed == 1.0 { left } else { left.div_f64(speed) };
+            let takes = at_speed(left, speed);
             let end = run.counted_to.saturating_add(takes);
             self.agenda.enter(end, Happening::End { pod: pod as u32, run: run.run });
         }
@@ -285,7 +285,7 @@ impl Simulation<'_> {
         let Some(node) = known.node.filter(|_| self.setup.settings.tells_lifetimes) else { return };
         let end = |pod: &u32| {
             let run = &self.pods[*pod as usize];
-            run.left.map_or(Duration::MAX, |left| run.counted_to.saturating_add(left.div_f64(known.speed)))
+            run.left.map_or(Duration::MAX, |left| run.counted_to.saturating_add(at_speed(left, known.speed)))
         };
         let until = known.running.iter().map(end).max();
         self.engine.scheduler().state.tell(node, |known| known.busy_until = until);
@@ -313,9 +313,17 @@ impl Simulation<'_> {
         let latency = workload.calls.iter().filter_map(|call| {
             let (from, to) = (machines_of.get(call.from.as_str())?, machines_of.get(call.to.as_str())?);
             let pairs = from.iter().flat_map(|a| to.iter().map(move |b| (a, b)));
-            let sum: f64 = pairs.map(|(a, b)| model.between(place(a), place(b))).sum();
+            let sum: f64 = pairs.map(|(a, b)| model.between(place(a), place(b), self.now)).sum();
             Some(call.per_request * sum / (from.len() * to.len()) as f64)
         });
         self.call_latency = latency.sum();
     }
+}
+
+/// How long it takes at this speed; for ever if it stands still.
+fn at_speed(left: Duration, speed: f64) -> Duration {
+    if speed == 1.0 {
+        return left;
+    }
+    Duration::try_from_secs_f64(left.as_secs_f64() / speed).unwrap_or(Duration::MAX)
 }

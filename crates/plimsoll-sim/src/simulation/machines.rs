@@ -57,6 +57,8 @@ pub struct Machine {
     pub gpus: Vec<u32>,
     /// Grows with every wake and whenever it becomes empty or busy, so that what was planned before is void.
     pub spell: u32,
+    /// Whether its pool gave it back, for good.
+    pub given_back: bool,
     /// How often it failed.
     pub failures: u32,
     /// How fast pods run on it: 1 unless it is overloaded or too hot.
@@ -96,6 +98,7 @@ impl Machine {
             used: 0,
             gpus: vec![WHOLE_GPU; gpus as usize],
             spell: 0,
+            given_back: false,
             failures: 0,
             speed: 1.0,
             contribution: Contribution::default(),

@@ -137,6 +137,7 @@ pub struct Meter {
     intensity: Vec<f64>,
     has_carbon: bool,
     has_prices: bool,
+    has_gpus: bool,
 }
 
 impl Meter {
@@ -183,6 +184,7 @@ impl Meter {
         if before != after {
             self.sums.change(region, before, -1);
             self.sums.change(region, after, 1);
+            self.has_gpus |= after.gpu > 0;
         }
     }
 
@@ -226,7 +228,7 @@ impl Meter {
         measures.cpu_spread = mean(total.cpu_spread);
         measures.memory_spread = mean(total.memory_spread);
         measures.fragmentation = mean(total.fragmentation);
-        if self.sums.plain.gpu > 0 {
+        if self.has_gpus {
             measures.gpu_fragmentation = Some(mean(total.gpu_fragmentation));
             measures.gpu_utilization = Some(mean(total.gpu_utilization));
         }

@@ -266,7 +266,7 @@ impl<'a> Simulation<'a> {
             Happening::Idle { machine, spell } => self.idle(machine as usize, spell)?,
             Happening::Join { pool } => self.join(pool as usize)?,
             Happening::Fail { machine, failure } => self.fail_by_chance(machine as usize, failure)?,
-            Happening::Repaired { machine } => self.repaired(machine as usize)?,
+            Happening::Repaired { machine, failure } => self.repaired(machine as usize, failure)?,
             Happening::Disrupt { disruption } => self.disrupt(disruption as usize)?,
             Happening::World => self.world_changes(),
             Happening::Warm => {

@@ -41,8 +41,8 @@ pub struct PodRun {
     pub made_anew: u32,
     /// Whether it was placed before.
     pub was_placed: bool,
-    /// When it was, or will be, started; for GPUs: which it has.
-    pub gpus: Vec<u8>,
+    /// Which GPUs of its machine it has.
+    pub gpus: Vec<u16>,
 }
 
 impl PodRun {

@@ -1,17 +1,23 @@
 //! Machines join, wake, sleep, fail, are drained and given back.
 
 use super::agenda::Happening;
-use super::machines::Machine;
+use super::machines::{Machine, taint};
 use super::settings::DisruptionKind;
 use super::{Seen, Setup, Simulation, SimulationError, State, gpu};
 use crate::fleet::Pool;
-use crate::workload::Workload;
-use k8s_openapi::api::core::v1::Node;
+use crate::workload::{Template, Workload};
+use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plimsoll_core::engine::Event;
 use plimsoll_core::rng::Rng;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Failures have nothing to do with what else is drawn by seed and number.
+const SALT: u64 = 0x1405_7b7e_f767_814f;
+/// A new machine is kept for at least this long: the pods it was asked for may still be in their backoff.
+const LEAST_IDLE: Duration = Duration::from_secs(30);
 
 /// A pool of a run.
 #[derive(Debug)]
@@ -158,7 +164,7 @@ impl Simulation<'_> {
         let machine = &self.machines[index];
         let scaling = self.setup.fleet.pools[machine.pool].scaling;
         let after = match scaling {
-            Some(scaling) => Some(scaling.idle_after),
+            Some(scaling) => Some(scaling.idle_after.max(LEAST_IDLE)),
             None => self.setup.world.power.sleep_after(),
         };
         match after {
@@ -190,7 +196,10 @@ impl Simulation<'_> {
                 self.fall_asleep(index);
                 self.refresh(index);
             }
-            Some(scaling) if self.pools[machine.pool].present > scaling.min => self.leave_cluster(index)?,
+            Some(scaling) if self.pools[machine.pool].present > scaling.min => {
+                self.machines[index].given_back = true;
+                self.leave_cluster(index)?;
+            }
             Some(scaling) => {
                 // The pool may not shrink now, but perhaps later.
                 let again = self.now.saturating_add(scaling.idle_after.max(Duration::from_secs(60)));
@@ -212,7 +221,12 @@ impl Simulation<'_> {
             let Some(scaling) = pool.scaling else { continue };
             let run = &self.pools[index];
             let room = scaling.max.saturating_sub(run.present + run.ordered);
-            let more = machines_for(pool, workload, &mut waiting, run.ordered, room);
+            // Pods in their backoff have not met a machine yet that joined meanwhile.
+            let is_free = |machine: &&Machine| {
+                machine.pool == index && machine.running.is_empty() && machine.node.is_some() && !machine.cordoned
+            };
+            let coming = run.ordered + self.machines.iter().filter(is_free).count();
+            let more = machines_for(pool, workload, &mut waiting, coming, room);
             self.pools[index].ordered += more;
             for _ in 0..more {
                 self.agenda.enter(self.now.saturating_add(scaling.boot_delay), Happening::Join { pool: index as u32 });
@@ -228,7 +242,8 @@ impl Simulation<'_> {
 
     fn plan_failure(&mut self, index: usize, every: Duration) {
         let failure = self.machines[index].failures;
-        let seed = self.setup.settings.seed ^ (index as u64).wrapping_mul(0xd129_0d3b_31d8_95b5) ^ self.now.as_secs();
+        let seed =
+            self.setup.settings.seed ^ SALT ^ (index as u64).wrapping_mul(0xd129_0d3b_31d8_95b5) ^ self.now.as_secs();
         let unit = (Rng::new(seed).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         let after = every.mul_f64(-libm::log(1.0 - unit));
         self.agenda.enter(self.now.saturating_add(after), Happening::Fail { machine: index as u32, failure });
@@ -247,14 +262,26 @@ impl Simulation<'_> {
         self.leave_cluster(index)?;
         if let Some(failures) = self.setup.settings.failures {
             let at = self.now.saturating_add(failures.repair);
-            self.agenda.enter(at, Happening::Repaired { machine: index as u32 });
+            let failure = self.machines[index].failures;
+            self.agenda.enter(at, Happening::Repaired { machine: index as u32, failure });
         }
         Ok(())
     }
 
-    /// A machine that failed is back.
-    pub(super) fn repaired(&mut self, index: usize) -> Result<(), SimulationError> {
-        if self.machines[index].state != State::Gone {
+    /// A machine that failed is back, unless it came back before.
+    pub(super) fn repaired(&mut self, index: usize, failure: u32) -> Result<(), SimulationError> {
+        let machine = &self.machines[index];
+        if machine.state == State::Gone && machine.failures == failure { self.come_back(index) } else { Ok(()) }
+    }
+
+    /// A machine that was gone joins again, unless its pool has found a replacement and may not grow.
+    fn come_back(&mut self, index: usize) -> Result<(), SimulationError> {
+        let pool = self.machines[index].pool;
+        let run = &self.pools[pool];
+        let is_full =
+            self.setup.fleet.pools[pool].scaling.is_some_and(|scaling| run.present + run.ordered >= scaling.max);
+        if is_full {
+            self.machines[index].given_back = true;
             return Ok(());
         }
         self.enter_cluster(index)?;
@@ -271,7 +298,7 @@ impl Simulation<'_> {
         let concerns = |machine: &Machine| match disruption.kind {
             DisruptionKind::Fail => machine.state != State::Gone,
             DisruptionKind::Drain => machine.state != State::Gone && !machine.cordoned,
-            DisruptionKind::Return => machine.state == State::Gone || machine.cordoned,
+            DisruptionKind::Return => (machine.state == State::Gone && !machine.given_back) || machine.cordoned,
             DisruptionKind::Join => false,
         };
         let machines = self.machines.iter().enumerate().filter(|(_, machine)| of_pool(machine) && concerns(machine));
@@ -280,7 +307,7 @@ impl Simulation<'_> {
             match disruption.kind {
                 DisruptionKind::Fail => self.fail(index)?,
                 DisruptionKind::Drain => self.drain(index)?,
-                DisruptionKind::Return if self.machines[index].state == State::Gone => self.enter_cluster(index)?,
+                DisruptionKind::Return if self.machines[index].state == State::Gone => self.come_back(index)?,
                 DisruptionKind::Return => self.cordon(index, false)?,
                 DisruptionKind::Join => {}
             }
@@ -314,16 +341,16 @@ impl Simulation<'_> {
 }
 
 /// How many more machines of a pool the waiting pods need, at most `room`; those it serves are taken off the list.
-fn machines_for(pool: &Pool, workload: &Workload, waiting: &mut [usize], ordered: usize, room: usize) -> usize {
+fn machines_for(pool: &Pool, workload: &Workload, waiting: &mut [usize], coming: usize, room: usize) -> usize {
     let kind = &pool.machine;
     let limits = [kind.cpu_milli, kind.memory, kind.pods].map(i128::from);
     let mut taken = [0_i128; 3];
     for (template, waiting) in workload.templates.iter().zip(waiting) {
         let each = [template.cpu_milli, template.memory, 1].map(i128::from);
-        if each.iter().zip(limits).any(|(each, limit)| *each > limit) {
+        if each.iter().zip(limits).any(|(each, limit)| *each > limit) || !suits(pool, template) {
             continue;
         }
-        let room = |at: usize| (limits[at] * (ordered + room) as i128 - taken[at]) / each[at].max(1);
+        let room = |at: usize| (limits[at] * (coming + room) as i128 - taken[at]) / each[at].max(1);
         let served = (0..3).map(room).min().unwrap_or(0).clamp(0, *waiting as i128);
         for (taken, each) in taken.iter_mut().zip(each) {
             *taken += served * each;
@@ -331,5 +358,38 @@ fn machines_for(pool: &Pool, workload: &Workload, waiting: &mut [usize], ordered
         *waiting -= served as usize;
     }
     let needed = taken.iter().zip(limits).map(|(taken, limit)| (taken + limit - 1) / limit.max(1)).max().unwrap_or(0);
-    usize::try_from(needed).unwrap_or(usize::MAX).saturating_sub(ordered).min(room)
+    usize::try_from(needed).unwrap_or(usize::MAX).saturating_sub(coming).min(room)
+}
+
+/// Whether a pool's machines have the GPUs, labels and taints that pods of a template can do with. Affinity is not looked at.
+fn suits(pool: &Pool, template: &Template) -> bool {
+    let gpu = template.gpu.as_ref().filter(|gpu| gpu.count > 0);
+    let has_gpus = gpu.is_none_or(|wanted| {
+        let offered = pool.machine.gpus.as_ref();
+        offered.is_some_and(|(count, model)| {
+            *count >= wanted.count && (wanted.models.is_empty() || wanted.models.contains(model))
+        })
+    });
+    let spec = template.spec.as_deref();
+    // Zones differ within a pool: one machine of each tells the labels.
+    let machines = (0..pool.zones.len().max(1)).map(|number| Machine::new(pool, 0, number, 0).object(pool));
+    let selector = spec.and_then(|spec| spec.node_selector.as_ref());
+    let is_selected = selector.is_none_or(|selector| {
+        let has =
+            |labels: &BTreeMap<String, String>| selector.iter().all(|(key, value)| labels.get(key) == Some(value));
+        machines.filter_map(|node| node.metadata.labels).any(|labels| has(&labels))
+    });
+    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+    let is_tolerated = pool.taints.iter().filter_map(|text| taint(text)).all(|taint| {
+        taint.effect == "PreferNoSchedule" || tolerations.iter().any(|toleration| tolerates(toleration, &taint))
+    });
+    has_gpus && is_selected && is_tolerated
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let empty = |text: &Option<String>| text.as_deref().unwrap_or_default().is_empty();
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    let key = if empty(&toleration.key) { exists } else { toleration.key.as_ref() == Some(&taint.key) };
+    let value = exists || toleration.value.clone().unwrap_or_default() == taint.value.clone().unwrap_or_default();
+    key && value && (empty(&toleration.effect) || toleration.effect.as_ref() == Some(&taint.effect))
 }

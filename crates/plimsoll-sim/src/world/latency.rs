@@ -21,7 +21,7 @@ pub trait Latency: Send + Sync {
     fn to_user(&self, place: Place<'_>, now: Duration) -> f64;
 
     /// From a machine to another.
-    fn between(&self, a: Place<'_>, b: Place<'_>) -> f64;
+    fn between(&self, a: Place<'_>, b: Place<'_>, now: Duration) -> f64;
 
     /// When it changes next, after `now`.
     fn next_change(&self, now: Duration) -> Option<Duration>;
@@ -35,13 +35,13 @@ pub struct LatencyTable {
     /// To users, from everywhere else.
     pub elsewhere_ms: f64,
     /// Between pods on one machine.
-    pub same_node_ms: f64,
+    pub same_node: Steps,
     /// Between machines of a zone.
-    pub same_zone_ms: f64,
+    pub same_zone: Steps,
     /// Between zones of a region.
-    pub same_region_ms: f64,
+    pub same_region: Steps,
     /// Between regions.
-    pub across_ms: f64,
+    pub across: Steps,
 }
 
 impl Default for LatencyTable {
@@ -50,10 +50,10 @@ impl Default for LatencyTable {
         Self {
             to_user: BTreeMap::new(),
             elsewhere_ms: 50.0,
-            same_node_ms: 0.05,
-            same_zone_ms: 0.3,
-            same_region_ms: 1.0,
-            across_ms: 40.0,
+            same_node: Steps::constant(0.05),
+            same_zone: Steps::constant(0.3),
+            same_region: Steps::constant(1.0),
+            across: Steps::constant(40.0),
         }
     }
 }
@@ -65,20 +65,22 @@ impl Latency for LatencyTable {
         given.and_then(|steps| steps.at(now)).unwrap_or(self.elsewhere_ms)
     }
 
-    fn between(&self, a: Place<'_>, b: Place<'_>) -> f64 {
-        if a.node == b.node {
-            self.same_node_ms
+    fn between(&self, a: Place<'_>, b: Place<'_>, now: Duration) -> f64 {
+        let steps = if a.node == b.node {
+            &self.same_node
         } else if a.region != b.region {
-            self.across_ms
+            &self.across
         } else if a.zone != b.zone {
-            self.same_region_ms
+            &self.same_region
         } else {
-            self.same_zone_ms
-        }
+            &self.same_zone
+        };
+        steps.at(now).unwrap_or_default()
     }
 
     fn next_change(&self, now: Duration) -> Option<Duration> {
-        self.to_user.values().filter_map(|steps| steps.next_change(now)).min()
+        let between = [&self.same_node, &self.same_zone, &self.same_region, &self.across];
+        self.to_user.values().chain(between).filter_map(|steps| steps.next_change(now)).min()
     }
 }
 
@@ -96,7 +98,10 @@ mod tests {
         assert_eq!(table.to_user(place("n2"), Duration::ZERO), 10.0);
         let far = Place { node: "n3", zone: "b", region: "s" };
         assert_eq!(table.to_user(far, Duration::ZERO), table.elsewhere_ms);
-        assert_eq!(table.between(place("n1"), far), table.across_ms);
-        assert_eq!(table.between(place("n1"), place("n1")), table.same_node_ms);
+        assert_eq!(table.between(place("n1"), far, Duration::ZERO), 40.0);
+        assert_eq!(table.between(place("n1"), place("n1"), Duration::ZERO), 0.05);
+        let later = Duration::from_secs(60);
+        table.across = Steps::new(vec![(Duration::ZERO, 40.0), (later, 90.0)]);
+        assert_eq!((table.next_change(Duration::ZERO), table.between(place("n1"), far, later)), (Some(later), 90.0));
     }
 }

@@ -61,13 +61,15 @@ pub struct Varied {
 /// How often the time of day is looked at.
 const STEP: Duration = Duration::from_secs(900);
 const DAY: f64 = 86_400.0;
+/// What a pod uses has nothing to do with how long it lives, though both are drawn by seed and pod.
+const SALT: u64 = 0x5851_f42d_4c95_7f2d;
 
 impl Usage for Varied {
     fn share(&self, pod: usize, recorded: Option<f32>) -> f64 {
         if let Some(recorded) = recorded {
             return f64::from(recorded);
         }
-        let unit = Rng::new(self.seed ^ (pod as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).next_u64() >> 11;
+        let unit = Rng::new(self.seed ^ SALT ^ (pod as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).next_u64() >> 11;
         self.least + (self.most - self.least) * (unit as f64 / (1_u64 << 53) as f64)
     }
 

@@ -4,9 +4,8 @@ use crate::Verdict;
 use crate::figures::{Format, short};
 use crate::output::{DIM, Output, table};
 use crate::scenario_args::{ScenarioArgs, trace};
-use anyhow::{Result, bail};
-use plimsoll_sim::bounds::{self, exact};
-use plimsoll_sim::compare::{Case, PreparedCase, measured, stays};
+use anyhow::{Context, Result};
+use plimsoll_sim::compare::{Case, PreparedCase};
 use plimsoll_sim::measures::Bounds;
 use std::io::Write;
 use std::time::Duration;
@@ -40,17 +39,8 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     let fluid = case.bound.mean();
     let mut exact_bound = None;
     if args.exact {
-        let (from, to) = measured(&case.prepared);
-        let settings = bounds::Settings {
-            sleep_watts: scenario.power.sleep_watts,
-            exact_time: Duration::from_secs(args.time_limit),
-            ..bounds::Settings::default()
-        };
-        let stays = stays(&case.prepared.workload, seed, to);
-        match exact(&stays, &case.prepared.fleet, from, to, &settings) {
-            Ok(bound) => exact_bound = Some(bound),
-            Err(error) => bail!("exact bound: {error}"),
-        }
+        let time = Duration::from_secs(args.time_limit);
+        exact_bound = Some(case.exact(time).context("exact bound")?);
     }
     if args.format == Format::Json {
         out.json(&serde_json::json!({"seed": seed, "fluid": fluid, "exact": exact_bound}))?;

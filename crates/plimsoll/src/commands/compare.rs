@@ -4,6 +4,7 @@ use crate::Verdict;
 use crate::figures::{self, Format, short};
 use crate::output::{DIM, HEADING, Output, count, table};
 use crate::scenario_args::ScenarioArgs;
+use crate::workload_args;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use plimsoll_sim::compare::{Comparison, Plan, Store, compare};
@@ -68,6 +69,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     };
     let comparison = compare(&scenario, &plan, threads, &store, &done)?;
     bar.finish_and_clear();
+    workload_args::tell(&comparison.skipped, out);
     if let Some(folder) = &args.report {
         let report = Report {
             title: &scenario.name,

@@ -210,9 +210,9 @@ fn calls_between_services_take_longer_across_zones() {
     let mut bench = Bench::new(pods, vec![pool("n", 2, 4, 8)], 3600);
     bench.world.latency = Some(Box::new(LatencyTable::default()));
     // The machines stand in zones a and b.
-    near(bench.run("first-fit").measures.call_latency_ms.unwrap(), 2.0 * LatencyTable::default().same_region_ms);
+    near(bench.run("first-fit").measures.call_latency_ms.unwrap(), 2.0 * 1.0);
     bench.fleet.pools = vec![pool("n", 1, 8, 8)];
-    near(bench.run("first-fit").measures.call_latency_ms.unwrap(), 2.0 * LatencyTable::default().same_node_ms);
+    near(bench.run("first-fit").measures.call_latency_ms.unwrap(), 2.0 * 0.05);
 }
 
 #[test]
@@ -291,4 +291,56 @@ fn a_policy_is_shown_as_many_waiting_pods_as_asked_for() {
     let Bench { workload, fleet, world, settings } = &bench;
     run(Setup { workload, fleet, world, settings }, Box::new(Looks(Arc::clone(&most))), &mut Nobody).unwrap();
     assert_eq!(most.load(std::sync::atomic::Ordering::Relaxed), 4);
+}
+
+#[test]
+fn a_pool_orders_no_second_machine_for_a_pod_in_its_backoff() {
+    for boot in [0, 60] {
+        let mut growing = pool("n", 0, 64, 256);
+        growing.scaling = Some(Scaling { min: 0, max: 40, boot_delay: seconds(boot), idle_after: seconds(0) });
+        let pods: Vec<_> = (0..20).map(|number| (0, 100 + number, 3000)).collect();
+        let bench = Bench::new(workload(vec![template(500)], &pods), vec![growing], 3000);
+        struct Joined(usize);
+        impl Observer for Joined {
+            fn see(&mut self, _: Duration, seen: Seen<'_>) {
+                self.0 += usize::from(matches!(seen, Seen::Node(_)));
+            }
+        }
+        let mut joined = Joined(0);
+        let measures = bench.watched("best-fit", &mut joined).measures;
+        assert_eq!((measures.running, joined.0), (20, 1), "boot delay {boot}");
+    }
+}
+
+#[test]
+fn the_pool_that_can_run_a_pod_grows_for_it() {
+    let wants = Template { gpu: Some(GpuRequest { count: 1, milli: 1000, models: Vec::new() }), ..template(100) };
+    let scaling = Some(Scaling { min: 0, max: 5, boot_delay: seconds(10), idle_after: seconds(300) });
+    let (mut plain, mut gpus) = (pool("c", 0, 8, 16), pool("g", 0, 8, 16));
+    (plain.scaling, gpus.scaling) = (scaling, scaling);
+    gpus.machine.gpus = Some((1, "big".into()));
+    let bench = Bench::new(workload(vec![wants], &[(0, 0, 0), (0, 1, 0)]), vec![plain, gpus], 3600);
+    let measures = bench.run("best-fit").measures;
+    assert_eq!((measures.running, measures.waiting), (2, 0));
+    near((measures.node_hours * 10.0).round(), 20.0);
+}
+
+#[test]
+fn a_scaling_pool_stays_within_its_bounds_when_machines_come_back() {
+    let mut one = pool("n", 1, 8, 16);
+    one.scaling = Some(Scaling { min: 1, max: 1, boot_delay: seconds(60), idle_after: seconds(300) });
+    let mut bench = Bench::new(workload(vec![template(500)], &[(0, 0, 0)]), vec![one], 9000);
+    let at = |at: u64, kind| Disruption { at: seconds(at), pool: "n".into(), count: 1, kind };
+    bench.settings.disruptions = vec![at(1000, DisruptionKind::Fail), at(5000, DisruptionKind::Return)];
+    let measures = bench.run("best-fit").measures;
+    assert_eq!(measures.running, 1);
+    assert!(measures.node_hours * 3600.0 < 9000.0, "{} machine-seconds", measures.node_hours * 3600.0);
+}
+
+#[test]
+fn a_machine_that_stands_still_never_ends_its_pods() {
+    let mut bench = Bench::new(workload(vec![template(4000)], &[(0, 0, 900)]), vec![pool("n", 1, 4, 8)], 5000);
+    bench.world.thermal = Some(Box::new(ShareOfFull { share: 0.0, throttles: true }));
+    let measures = bench.run("best-fit").measures;
+    assert_eq!((measures.running, measures.finished), (1, 0));
 }
