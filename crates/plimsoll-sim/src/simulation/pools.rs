@@ -215,13 +215,18 @@ impl Simulation<'_> {
         if self.waiting == 0 || fleet.pools.iter().all(|pool| pool.scaling.is_none()) {
             return;
         }
+        // Pods in their backoff are tried again first: something happened that may have helped them. Without any node there is
+        // nothing that could.
+        if self.engine.counts().unschedulable == 0 && self.engine.state().node_count() > 0 {
+            return;
+        }
         let mut waiting = self.waiting_of.clone();
         // What is on its way serves those it can take, in the order of the pools.
         for (index, pool) in fleet.pools.iter().enumerate() {
             let Some(scaling) = pool.scaling else { continue };
             let run = &self.pools[index];
             let room = scaling.max.saturating_sub(run.present + run.ordered);
-            // Pods in their backoff have not met a machine yet that joined meanwhile.
+            // Empty machines serve some of those that wait, as soon as these are tried again.
             let is_free = |machine: &&Machine| {
                 machine.pool == index && machine.running.is_empty() && machine.node.is_some() && !machine.cordoned
             };
