@@ -100,19 +100,7 @@ fn fleet(nodes: usize) -> Result<Fleet> {
         power: Arc::new(power),
         price: None,
     };
-    let pool = Pool {
-        name: "node".into(),
-        machine,
-        count: nodes,
-        zones: Vec::new(),
-        region: String::new(),
-        cluster: String::new(),
-        spot: false,
-        labels: Vec::new(),
-        taints: Vec::new(),
-        scaling: None,
-    };
-    Ok(Fleet { pools: vec![pool] })
+    Ok(Fleet { pools: vec![Pool::new("node", machine, nodes)] })
 }
 
 /// From the process' own status, as the rivals do: what getrusage gives can be the peak of the program that started this one.

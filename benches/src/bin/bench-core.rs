@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_bench::alloc::{self, Counting};
 use plimsoll_bench::cluster::{self, Line};
+use plimsoll_bench::process::output;
 use plimsoll_bench::report::{self, Row};
 use plimsoll_core::config::Configuration;
 use plimsoll_core::scheduler::{Decision, Scheduler};
@@ -155,14 +156,6 @@ impl Drop for Runner {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn output(command: &mut Command) -> Result<String> {
-    let result = command.output().with_context(|| format!("starting {command:?}"))?;
-    if !result.status.success() {
-        bail!("{command:?} failed: {}", String::from_utf8_lossy(&result.stderr));
-    }
-    Ok(String::from_utf8(result.stdout)?)
 }
 
 /// Times our engine on one core, once for each line of standard input: every node is examined for every pod.

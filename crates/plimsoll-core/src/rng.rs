@@ -19,6 +19,11 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// A number from 0 up to, but not including, 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// A number below `limit`; 0 if the limit is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         // The bias of scaling a 64-bit number down to a node count is far below anything measurable.
@@ -39,5 +44,6 @@ mod tests {
             assert_eq!(number, b.below(limit));
         }
         assert_eq!(a.below(0), 0);
+        assert!((0..100).map(|_| a.unit()).all(|unit| (0.0..1.0).contains(&unit)));
     }
 }

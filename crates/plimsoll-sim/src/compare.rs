@@ -1,6 +1,7 @@
 //! Many runs: policies × windows × seeds, each case the same pods for every policy, on all cores, and resumable.
 
 use crate::bounds::{self, BoundSeries, Demand, ExactError, Stay};
+use crate::checksum;
 use crate::measures::{Bounds, Row, Run};
 use crate::report::CaseBound;
 use crate::scenario::{Prepared, Scenario, ScenarioError, Trace};
@@ -144,7 +145,7 @@ impl PreparedCase {
 
     /// What the best possible assignment of whole pods reaches, searched for so long; for windows of a few pods.
     pub fn exact(&self, time: Duration) -> Result<Bounds, ExactError> {
-        let (from, to) = measured(&self.prepared);
+        let (from, to) = self.prepared.setup().measured();
         let settings = bounds::Settings { exact_time: time, ..self.settings };
         let asked = stays(&self.prepared.workload, self.seed, to);
         let mut exact = bounds::exact(&asked, &self.prepared.fleet, from, to, &settings)?;
@@ -185,15 +186,9 @@ pub fn stays(workload: &Workload, seed: u64, end: Duration) -> Vec<Stay> {
     pods.collect()
 }
 
-/// From when to when runs are measured.
-pub fn measured(prepared: &Prepared) -> (Duration, Duration) {
-    let end = prepared.settings.horizon.unwrap_or_else(|| prepared.workload.span());
-    (end.mul_f64(prepared.settings.warmup), end)
-}
-
 /// What no policy can beat: machines by what pods ask for, power by what they use.
 fn bound(prepared: &Prepared, settings: &bounds::Settings) -> BoundSeries {
-    let (from, to) = measured(prepared);
+    let (from, to) = prepared.setup().measured();
     let asked = stays(&prepared.workload, prepared.settings.seed, to);
     let demand = Demand::new(&asked, &prepared.fleet, from, to, settings.step);
     let mut bound = bounds::fluid_over_time(&demand, &prepared.fleet, settings);
@@ -368,6 +363,5 @@ fn identity(scenario: &Scenario) -> String {
         let changed = known.as_ref().and_then(|known| known.modified().ok());
         text.push_str(&format!("{}{:?}{changed:?}", file.display(), known.map(|known| known.len())));
     }
-    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, fold))
+    format!("{:016x}", checksum::fold(checksum::START, text.bytes()))
 }

@@ -77,6 +77,24 @@ pub struct Price {
     pub spot: f64,
 }
 
+impl Pool {
+    /// Like machines that stand nowhere in particular and stay as they are.
+    pub fn new(name: impl Into<String>, machine: Machine, count: usize) -> Self {
+        Self {
+            name: name.into(),
+            machine,
+            count,
+            zones: Vec::new(),
+            region: String::new(),
+            cluster: String::new(),
+            spot: false,
+            labels: Vec::new(),
+            taints: Vec::new(),
+            scaling: None,
+        }
+    }
+}
+
 impl Fleet {
     /// How many machines there are at the start.
     pub fn len(&self) -> usize {

@@ -103,21 +103,12 @@ impl ScenarioArgs {
             memory: given(&self.memory, "memory", "384Gi")?,
             // A machine with many threads runs more small pods than a kubelet allows unless told.
             pods: Some((threads.ceil() as i64 * 4).max(500)),
-            gpus: 0,
-            gpu_model: String::new(),
-            watts: None,
             idle_watts: watts(ASSUMED_WATTS.0),
             full_watts: watts(ASSUMED_WATTS.1),
-            price: None,
-            spot_price: None,
-            spot: false,
             zones: vec!["a".into()],
             region: "region".into(),
-            cluster: String::new(),
-            labels: Default::default(),
-            taints: Vec::new(),
-            scaling: None,
             cpu,
+            ..PoolSpec::default()
         };
         Ok(pool)
     }

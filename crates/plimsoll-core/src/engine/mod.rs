@@ -195,7 +195,7 @@ impl Engine {
 
     /// The first pods that are ready to be tried, in the order in which they will be.
     pub fn upcoming(&self, count: usize) -> Vec<PodId> {
-        self.queue.keys(Place::Active).into_iter().take(count).map(|key| key.pod).collect()
+        self.queue.upcoming().take(count).map(|key| key.pod).collect()
     }
 
     /// The pods that are not bound, those that are to be tried first in front.

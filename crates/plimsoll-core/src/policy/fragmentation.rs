@@ -23,19 +23,8 @@ struct Free<'a> {
 impl Free<'_> {
     /// Free GPU thousandths that pods to come cannot use, on average over them.
     fn fragmentation(&self, expected: &[ExpectedPod]) -> f64 {
-        expected.iter().map(|pod| pod.share * self.unusable(pod)).sum()
-    }
-
-    fn unusable(&self, pod: &ExpectedPod) -> f64 {
-        let usable = |free: &&u32| **free >= pod.gpu_milli.max(1);
-        let total: u32 = self.gpus.iter().sum();
-        let fits = self.cpu >= pod.cpu_milli && self.memory >= pod.memory;
-        let enough = self.gpus.iter().filter(usable).count() >= pod.gpu_count as usize;
-        if pod.gpu_count == 0 || !fits || !enough {
-            return f64::from(total);
-        }
-        let useless: u32 = self.gpus.iter().filter(|free| !usable(free)).sum();
-        f64::from(useless)
+        let stranded = |pod: &ExpectedPod| pod.stranded(self.cpu, self.memory, &self.gpus);
+        expected.iter().map(|pod| pod.share * f64::from(stranded(pod))).sum()
     }
 
     /// What is left once a pod took its GPUs, the fullest that suffice first.

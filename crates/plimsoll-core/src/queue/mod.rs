@@ -361,6 +361,11 @@ where
         }
     }
 
+    /// The pods that are ready, in the order in which they will be tried.
+    pub fn upcoming(&self) -> impl Iterator<Item = K> {
+        self.places.upcoming()
+    }
+
     /// How many of the unschedulable pods are gated.
     pub fn gated(&self) -> usize {
         self.places.gated()

@@ -175,10 +175,15 @@ impl<K: Copy + Ord + Hash, N> Places<K, N> {
         found.into_iter().map(|(_, key)| key).collect()
     }
 
+    /// The active pods, in the order in which they will be tried.
+    pub fn upcoming(&self) -> impl Iterator<Item = K> {
+        self.active.values().copied()
+    }
+
     /// The pods of a place in its order; none of those in flight, which have no order here.
     pub fn keys(&self, place: Place) -> Vec<K> {
         match place {
-            Place::Active => self.active.values().copied().collect(),
+            Place::Active => self.upcoming().collect(),
             Place::Backoff => self.backoff.values().chain(self.error_backoff.values()).copied().collect(),
             Place::Unschedulable => self.unschedulable.values().chain(self.gated.values()).copied().collect(),
             Place::InFlight => Vec::new(),

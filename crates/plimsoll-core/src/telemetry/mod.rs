@@ -43,6 +43,17 @@ pub struct ExpectedPod {
     pub gpu_milli: u32,
 }
 
+impl ExpectedPod {
+    /// Thousandths of free GPUs that such a pod cannot use, where so much CPU and memory is free beside them.
+    pub fn stranded(&self, cpu_milli: i64, memory: i64, gpus: &[u32]) -> u32 {
+        let usable = |free: &u32| *free >= self.gpu_milli.max(1);
+        let fits = cpu_milli >= self.cpu_milli && memory >= self.memory;
+        let enough = gpus.iter().filter(|free| usable(free)).count() >= self.gpu_count as usize;
+        let uses_some = self.gpu_count > 0 && fits && enough;
+        gpus.iter().filter(|free| !(uses_some && usable(free))).sum()
+    }
+}
+
 /// What is known beside the API.
 #[derive(Debug, Default)]
 pub struct Telemetry {

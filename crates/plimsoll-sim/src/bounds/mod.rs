@@ -57,18 +57,7 @@ mod tests {
     pub fn pool(count: usize, cpu_milli: i64, memory: i64, power: PowerCurve) -> Pool {
         let machine =
             Machine { name: "m".into(), cpu_milli, memory, pods: 110, gpus: None, power: Arc::new(power), price: None };
-        Pool {
-            name: format!("{cpu_milli}"),
-            machine,
-            count,
-            zones: Vec::new(),
-            region: String::new(),
-            cluster: String::new(),
-            spot: false,
-            labels: Vec::new(),
-            taints: Vec::new(),
-            scaling: None,
-        }
+        Pool::new(cpu_milli.to_string(), machine, count)
     }
 
     pub fn stay(arrival: u64, end: u64, cpu_milli: i64, memory: i64) -> Stay {

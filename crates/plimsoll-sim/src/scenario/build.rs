@@ -1,9 +1,9 @@
 //! From a scenario to what a run is made of.
 
-use super::{DisruptionName, Intensity, LatencyOverTime, PoolSpec, Scenario};
+use super::{Intensity, LatencyOverTime, PoolSpec, Scenario};
 use crate::error::InputError;
 use crate::fleet::{Fleet, Machine, Pool, Price, Scaling};
-use crate::simulation::{Disruption, DisruptionKind, Failures, Settings, Setup, taint};
+use crate::simulation::{Disruption, Failures, Settings, Setup, taint};
 use crate::workload::generate::SettingsError;
 use crate::workload::select::SelectError;
 use crate::workload::{Format, ReadOptions, Skipped, Workload, alibaba};
@@ -245,12 +245,7 @@ impl Scenario {
             at: spec.at.0,
             pool: spec.pool.clone(),
             count: spec.count,
-            kind: match spec.kind {
-                DisruptionName::Fail => DisruptionKind::Fail,
-                DisruptionName::Drain => DisruptionKind::Drain,
-                DisruptionName::Return => DisruptionKind::Return,
-                DisruptionName::Join => DisruptionKind::Join,
-            },
+            kind: spec.kind,
         };
         if self.failures.is_some_and(|spec| spec.every.0 < Duration::from_secs(1)) {
             return Err(ScenarioError::at("failures.every", "a machine cannot fail more often than every second"));
@@ -273,11 +268,12 @@ impl Scenario {
         let fleet = self.fleet()?;
         self.check_names(&fleet)?;
         let (workload, settings) = (self.pods(trace, seed)?, self.settings(seed)?);
-        if settings.horizon.unwrap_or_else(|| workload.span()).is_zero() {
+        let prepared = Prepared { workload, fleet, world: self.world(seed)?, settings };
+        if prepared.setup().measured().1.is_zero() {
             let problem = "all pods arrive at one time, so that there is no time to measure; say when the run ends";
             return Err(ScenarioError::at("run.horizon", problem));
         }
-        Ok(Prepared { workload, fleet, world: self.world(seed)?, settings })
+        Ok(prepared)
     }
 
     /// Pools and regions that are named must be there.

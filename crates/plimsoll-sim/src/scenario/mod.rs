@@ -11,6 +11,7 @@ pub use build::{Prepared, ScenarioError, Trace};
 pub use values::{Amount, Time};
 
 use crate::error::InputError;
+use crate::simulation::DisruptionKind;
 use crate::workload::generate::Generator;
 use crate::workload::select::Selection;
 use schemars::JsonSchema;
@@ -94,7 +95,7 @@ pub struct Source {
 }
 
 /// Like machines.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSpec {
     /// The pool's name, and the beginning of its nodes' names.
@@ -316,25 +317,11 @@ pub struct DisruptionSpec {
     #[serde(default = "one")]
     pub count: usize,
     /// What.
-    pub kind: DisruptionName,
+    pub kind: DisruptionKind,
 }
 
 fn one() -> usize {
     1
-}
-
-/// What happens to a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DisruptionName {
-    /// It fails: its pods are lost, and made anew.
-    Fail,
-    /// It is emptied, and takes no more pods.
-    Drain,
-    /// It is as before.
-    Return,
-    /// A further machine joins.
-    Join,
 }
 
 /// Machines that fail by chance.

@@ -1,5 +1,6 @@
 //! How a run went: waits, counts and the course over time.
 
+use crate::checksum;
 use crate::measures::{Measures, Series};
 
 /// Upper ends of the classes into which waits are counted, in seconds.
@@ -21,14 +22,9 @@ pub struct Course {
 impl Course {
     /// A pod was placed.
     pub fn placed(&mut self, pod: usize, machine: usize, nanoseconds: u128) {
-        // FNV-1a: small, and the same everywhere.
-        let mut hash = if self.checksum == 0 { 0xcbf2_9ce4_8422_2325 } else { self.checksum };
-        for word in [pod as u64, machine as u64, nanoseconds as u64] {
-            for byte in word.to_le_bytes() {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            }
-        }
-        self.checksum = hash;
+        let before = if self.checksum == 0 { checksum::START } else { self.checksum };
+        let words = [pod as u64, machine as u64, nanoseconds as u64];
+        self.checksum = checksum::fold(before, words.into_iter().flat_map(u64::to_le_bytes));
     }
 
     /// A pod that counts was started after so many seconds.

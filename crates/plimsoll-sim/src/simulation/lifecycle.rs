@@ -3,6 +3,7 @@
 use super::agenda::Happening;
 use super::pods::{self, Stage};
 use super::{Seen, Simulation, SimulationError, State, gpu};
+use crate::workload::Template;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -19,7 +20,7 @@ impl Simulation<'_> {
         let object = self.objects.pod(record, uid.clone());
         self.observer.see(self.now, Seen::Pod(&object));
         let template = self.setup.workload.templates.get(record.template as usize);
-        let gpu = template.and_then(|template| template.gpu.as_ref()).filter(|gpu| gpu.count > 0);
+        let gpu = template.and_then(Template::gpus);
         if let Some(request) = gpu {
             let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
             let claim = gpu::claim(request, namespace, &uid).map_err(SimulationError::Gpu)?;
@@ -86,7 +87,7 @@ impl Simulation<'_> {
         self.feel(pod, machine_index, 1);
         self.refresh(machine_index);
         self.tell_busy(machine_index);
-        self.refresh_calls();
+        self.calls_are_stale = true;
         Ok(())
     }
 
@@ -183,7 +184,7 @@ impl Simulation<'_> {
         }
         self.refresh(machine);
         self.tell_busy(machine);
-        self.refresh_calls();
+        self.calls_are_stale = true;
         Ok(())
     }
 
@@ -193,9 +194,8 @@ impl Simulation<'_> {
         let uid = self.pods[pod].uid(pod);
         self.observer.see(self.now, Seen::PodGone(&uid));
         let template = self.setup.workload.templates.get(record.template as usize);
-        let claims = template.is_some_and(|template| template.gpu.as_ref().is_some_and(|gpu| gpu.count > 0));
-        let namespace = template.map_or("", |template| &template.namespace);
-        let namespace = if namespace.is_empty() { "default" } else { namespace };
+        let claims = template.is_some_and(|template| template.gpus().is_some());
+        let namespace = template.map_or("default", Template::namespace);
         let metadata = |name: String| ObjectMeta {
             name: Some(name),
             namespace: Some(namespace.to_owned()),

@@ -170,11 +170,7 @@ impl Machine {
         }
         let (mut stranded, mut shares) = (0.0, 0.0);
         for pod in expected.iter().filter(|pod| pod.gpu_count > 0) {
-            let usable = |free: &&u32| **free >= pod.gpu_milli;
-            let fits = cpu >= pod.cpu_milli && memory >= pod.memory;
-            let enough = self.gpus.iter().filter(usable).count() >= pod.gpu_count as usize;
-            let useless = |free: &&u32| !fits || !enough || !usable(free);
-            stranded += pod.share * f64::from(self.gpus.iter().filter(useless).sum::<u32>());
+            stranded += pod.share * f64::from(pod.stranded(cpu, memory, &self.gpus));
             shares += pod.share;
         }
         if shares > 0.0 { stranded / shares } else { 0.0 }

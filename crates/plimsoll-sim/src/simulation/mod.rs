@@ -16,6 +16,7 @@ mod pools;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 pub use machines::taint;
 pub use observer::{Nobody, Observer, Seen, Timeline};
@@ -96,6 +97,14 @@ pub struct Setup<'a> {
     pub settings: &'a Settings,
 }
 
+impl Setup<'_> {
+    /// From when to when a run is measured, which is to its end.
+    pub fn measured(&self) -> (Duration, Duration) {
+        let end = self.settings.horizon.unwrap_or_else(|| self.workload.span());
+        (end.mul_f64(self.settings.warmup.clamp(0.0, 1.0)), end)
+    }
+}
+
 /// A run under way.
 pub struct Simulation<'a> {
     setup: Setup<'a>,
@@ -118,6 +127,8 @@ pub struct Simulation<'a> {
     meter: Meter,
     latency: LatencyMeter,
     call_latency: f64,
+    /// Whether pods came or went since calls were looked at.
+    calls_are_stale: bool,
     call_hours: f64,
     course: Course,
     counts: Measures,
@@ -155,7 +166,7 @@ impl<'a> Simulation<'a> {
         let profile = settings.configuration.profiles.first().map(|profile| profile.scheduler_name.as_str());
         engine.set_policy(profile.unwrap_or_default(), policy);
         let regions: BTreeSet<_> = fleet.pools.iter().map(|pool| pool.region.clone()).collect();
-        let end = settings.horizon.unwrap_or_else(|| workload.span());
+        let (measured_from, end) = setup.measured();
         let count = workload.pods.len().max(1) as i128;
         let mean = |each: fn(&crate::workload::Template) -> i64| {
             let template = |pod: &crate::workload::PodRecord| workload.templates.get(pod.template as usize);
@@ -182,13 +193,14 @@ impl<'a> Simulation<'a> {
             meter: Meter::new(world.carbon.is_some(), world.price.is_some()),
             latency: LatencyMeter::default(),
             call_latency: 0.0,
+            calls_are_stale: false,
             call_hours: 0.0,
             course: Course::default(),
             counts: Measures::default(),
             waiting: 0,
             waiting_of: vec![0; workload.templates.len()],
             running: 0,
-            measured_from: end.mul_f64(settings.warmup.clamp(0.0, 1.0)),
+            measured_from,
             end,
             next_wake: None,
         };
@@ -240,7 +252,7 @@ impl<'a> Simulation<'a> {
             }
             self.arrivals()?;
             self.schedule()?;
-            self.grow_pools();
+            self.grow_pools()?;
         }
         self.pass_time(self.end);
         Ok(())
@@ -252,6 +264,9 @@ impl<'a> Simulation<'a> {
     }
 
     fn pass_time(&mut self, to: Duration) {
+        if std::mem::take(&mut self.calls_are_stale) {
+            self.refresh_calls();
+        }
         let hours = to.saturating_sub(self.now).as_secs_f64() / 3600.0;
         self.call_hours += self.call_latency * hours;
         self.meter.advance(to);
@@ -336,7 +351,7 @@ impl<'a> Simulation<'a> {
             self.latency_changes(machine);
             self.refresh(machine);
         }
-        self.refresh_calls();
+        self.calls_are_stale = true;
         if let Some(at) = world.next_change(self.now) {
             self.agenda.enter(at, Happening::World);
         }

@@ -51,8 +51,7 @@ impl PodRun {
         let left = record.lifetime.map(|lifetime| {
             let range = lifetime.most.saturating_sub(lifetime.least);
             let mixed = seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let unit = (Rng::new(mixed).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-            lifetime.least + range.mul_f64(unit)
+            lifetime.least + range.mul_f64(Rng::new(mixed).unit())
         });
         Self {
             stage: Stage::Ahead,
@@ -114,7 +113,7 @@ fn object(template: &Template) -> Pod {
     let requests = [("cpu", format!("{}m", template.cpu_milli)), ("memory", template.memory.to_string())];
     let requests = requests.into_iter().map(|(name, amount)| (name.to_owned(), Quantity(amount))).collect();
     let mut resources = ResourceRequirements { requests: Some(requests), ..ResourceRequirements::default() };
-    if template.gpu.as_ref().is_some_and(|gpu| gpu.count > 0) {
+    if template.gpus().is_some() {
         resources.claims = Some(vec![ResourceClaim { name: "gpu".into(), request: None }]);
         spec.resource_claims = Some(vec![PodResourceClaim { name: "gpu".into(), ..PodResourceClaim::default() }]);
     }
@@ -124,10 +123,9 @@ fn object(template: &Template) -> Pod {
         annotations.insert("latencySoftConstraint".to_owned(), latency.soft_ms.to_string());
         annotations.insert("latencyHardConstraint".to_owned(), latency.hard_ms.to_string());
     }
-    let namespace = if template.namespace.is_empty() { "default" } else { &template.namespace };
     Pod {
         metadata: ObjectMeta {
-            namespace: Some(namespace.to_owned()),
+            namespace: Some(template.namespace().to_owned()),
             labels: template.app.as_ref().map(|app| [("app".to_owned(), app.clone())].into()),
             annotations: (!annotations.is_empty()).then_some(annotations),
             ..ObjectMeta::default()

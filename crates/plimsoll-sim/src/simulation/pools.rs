@@ -1,16 +1,15 @@
 //! Machines join, wake, sleep, fail, are drained and given back.
 
 use super::agenda::Happening;
-use super::machines::{Machine, taint};
+use super::machines::Machine;
 use super::settings::DisruptionKind;
-use super::{Seen, Setup, Simulation, SimulationError, State, gpu};
+use super::{Seen, Setup, Simulation, SimulationError, State, gpu, trial};
 use crate::fleet::Pool;
-use crate::workload::{Template, Workload};
-use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
+use crate::workload::Template;
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use plimsoll_core::engine::Event;
 use plimsoll_core::rng::Rng;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,12 +27,14 @@ pub struct PoolRun {
     present: usize,
     /// How many were asked for and have not joined.
     ordered: usize,
+    /// Whether its machines could run pods of a template, as far as that was found out.
+    could_run: Vec<Option<bool>>,
 }
 
 impl PoolRun {
     /// A pool before its machines join.
     pub fn new(_: &Pool) -> Self {
-        Self { made: 0, present: 0, ordered: 0 }
+        Self { made: 0, present: 0, ordered: 0, could_run: Vec::new() }
     }
 }
 
@@ -210,15 +211,15 @@ impl Simulation<'_> {
     }
 
     /// Asks for machines where pods wait that none has room for: of the first pool that can take them and may grow.
-    pub(super) fn grow_pools(&mut self) {
+    pub(super) fn grow_pools(&mut self) -> Result<(), SimulationError> {
         let Setup { fleet, workload, .. } = self.setup;
         if self.waiting == 0 || fleet.pools.iter().all(|pool| pool.scaling.is_none()) {
-            return;
+            return Ok(());
         }
         // Pods in their backoff are tried again first: something happened that may have helped them. Without any node there is
         // nothing that could.
         if self.engine.counts().unschedulable == 0 && self.engine.state().node_count() > 0 {
-            return;
+            return Ok(());
         }
         let mut waiting = self.waiting_of.clone();
         // What is on its way serves those it can take, in the order of the pools.
@@ -231,12 +232,43 @@ impl Simulation<'_> {
                 machine.pool == index && machine.running.is_empty() && machine.node.is_some() && !machine.cordoned
             };
             let coming = run.ordered + self.machines.iter().filter(is_free).count();
-            let more = machines_for(pool, workload, &mut waiting, coming, room);
+            let mut for_it = self.those_it_could_run(index, &waiting)?;
+            let before = for_it.clone();
+            let more = machines_for(pool, &workload.templates, &mut for_it, coming, room);
+            for (waiting, (before, after)) in waiting.iter_mut().zip(before.into_iter().zip(for_it)) {
+                *waiting -= before - after;
+            }
             self.pools[index].ordered += more;
             for _ in 0..more {
                 self.agenda.enter(self.now.saturating_add(scaling.boot_delay), Happening::Join { pool: index as u32 });
             }
         }
+        Ok(())
+    }
+
+    /// Of the waiting pods, those that a pool could run; found out once for each template.
+    fn those_it_could_run(&mut self, pool: usize, waiting: &[usize]) -> Result<Vec<usize>, SimulationError> {
+        let Setup { fleet, workload, settings, .. } = self.setup;
+        let mut those = waiting.to_vec();
+        for (at, (template, count)) in workload.templates.iter().zip(&mut those).enumerate() {
+            if *count == 0 {
+                continue;
+            }
+            let known = self.pools[pool].could_run.get(at).copied().flatten();
+            let could_run = match (known, workload.pods.iter().find(|pod| pod.template as usize == at)) {
+                (Some(known), _) => known,
+                (None, None) => false,
+                (None, Some(record)) => {
+                    trial::could_run(&settings.configuration, &fleet.pools[pool], template, record, &self.objects)?
+                }
+            };
+            self.pools[pool].could_run.resize(workload.templates.len(), None);
+            self.pools[pool].could_run[at] = Some(could_run);
+            if !could_run {
+                *count = 0;
+            }
+        }
+        Ok(those)
     }
 
     /// A machine that was asked for joins.
@@ -249,8 +281,7 @@ impl Simulation<'_> {
         let failure = self.machines[index].failures;
         let seed =
             self.setup.settings.seed ^ SALT ^ (index as u64).wrapping_mul(0xd129_0d3b_31d8_95b5) ^ self.now.as_secs();
-        let unit = (Rng::new(seed).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        let after = every.mul_f64(-libm::log(1.0 - unit));
+        let after = every.mul_f64(-libm::log(1.0 - Rng::new(seed).unit()));
         self.agenda.enter(self.now.saturating_add(after), Happening::Fail { machine: index as u32, failure });
     }
 
@@ -345,16 +376,14 @@ impl Simulation<'_> {
     }
 }
 
-/// How many more machines of a pool the waiting pods need, at most `room`; those it serves are taken off the list.
-fn machines_for(pool: &Pool, workload: &Workload, waiting: &mut [usize], coming: usize, room: usize) -> usize {
+/// How many more machines of a pool the waiting pods need, all of which it could run, at most `room`; those it serves are taken
+/// off the list.
+fn machines_for(pool: &Pool, templates: &[Template], waiting: &mut [usize], coming: usize, room: usize) -> usize {
     let kind = &pool.machine;
     let limits = [kind.cpu_milli, kind.memory, kind.pods].map(i128::from);
     let mut taken = [0_i128; 3];
-    for (template, waiting) in workload.templates.iter().zip(waiting) {
+    for (template, waiting) in templates.iter().zip(waiting).filter(|(_, waiting)| **waiting > 0) {
         let each = [template.cpu_milli, template.memory, 1].map(i128::from);
-        if each.iter().zip(limits).any(|(each, limit)| *each > limit) || !suits(pool, template) {
-            continue;
-        }
         let room = |at: usize| (limits[at] * (coming + room) as i128 - taken[at]) / each[at].max(1);
         let served = (0..3).map(room).min().unwrap_or(0).clamp(0, *waiting as i128);
         for (taken, each) in taken.iter_mut().zip(each) {
@@ -364,37 +393,4 @@ fn machines_for(pool: &Pool, workload: &Workload, waiting: &mut [usize], coming:
     }
     let needed = taken.iter().zip(limits).map(|(taken, limit)| (taken + limit - 1) / limit.max(1)).max().unwrap_or(0);
     usize::try_from(needed).unwrap_or(usize::MAX).saturating_sub(coming).min(room)
-}
-
-/// Whether a pool's machines have the GPUs, labels and taints that pods of a template can do with. Affinity is not looked at.
-fn suits(pool: &Pool, template: &Template) -> bool {
-    let gpu = template.gpu.as_ref().filter(|gpu| gpu.count > 0);
-    let has_gpus = gpu.is_none_or(|wanted| {
-        let offered = pool.machine.gpus.as_ref();
-        offered.is_some_and(|(count, model)| {
-            *count >= wanted.count && (wanted.models.is_empty() || wanted.models.contains(model))
-        })
-    });
-    let spec = template.spec.as_deref();
-    // Zones differ within a pool: one machine of each tells the labels.
-    let machines = (0..pool.zones.len().max(1)).map(|number| Machine::new(pool, 0, number, 0).object(pool));
-    let selector = spec.and_then(|spec| spec.node_selector.as_ref());
-    let is_selected = selector.is_none_or(|selector| {
-        let has =
-            |labels: &BTreeMap<String, String>| selector.iter().all(|(key, value)| labels.get(key) == Some(value));
-        machines.filter_map(|node| node.metadata.labels).any(|labels| has(&labels))
-    });
-    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
-    let is_tolerated = pool.taints.iter().filter_map(|text| taint(text)).all(|taint| {
-        taint.effect == "PreferNoSchedule" || tolerations.iter().any(|toleration| tolerates(toleration, &taint))
-    });
-    has_gpus && is_selected && is_tolerated
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let empty = |text: &Option<String>| text.as_deref().unwrap_or_default().is_empty();
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    let key = if empty(&toleration.key) { exists } else { toleration.key.as_ref() == Some(&taint.key) };
-    let value = exists || toleration.value.clone().unwrap_or_default() == taint.value.clone().unwrap_or_default();
-    key && value && (empty(&toleration.effect) || toleration.effect.as_ref() == Some(&taint.effect))
 }

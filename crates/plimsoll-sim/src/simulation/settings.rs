@@ -1,6 +1,8 @@
 //! How a run is to go.
 
 use plimsoll_core::config::Configuration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How a run is to go, apart from workload, machines and world.
@@ -59,7 +61,8 @@ pub struct Disruption {
 }
 
 /// What happens to a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum DisruptionKind {
     /// It fails: its pods are lost, and made anew.
     Fail,

@@ -231,25 +231,20 @@ fn pool((cpu_milli, memory, gpus, model): &Shape, others: &[Pool]) -> Option<Poo
     let gpu_watts = f64::from(*gpus) * gpu_watts(model);
     let (idle, full) = (cores * WATTS_A_THREAD.0 + gpu_watts * IDLE_GPU_SHARE, cores * WATTS_A_THREAD.1 + gpu_watts);
     let power = PowerCurve::straight(idle, full)?;
+    let machine = Machine {
+        name: name.clone(),
+        cpu_milli: *cpu_milli,
+        memory: *memory,
+        pods: PODS_A_NODE,
+        gpus: (*gpus > 0).then(|| (*gpus, model.clone())),
+        power: Arc::new(power),
+        price: None,
+    };
     Some(Pool {
-        machine: Machine {
-            name: name.clone(),
-            cpu_milli: *cpu_milli,
-            memory: *memory,
-            pods: PODS_A_NODE,
-            gpus: (*gpus > 0).then(|| (*gpus, model.clone())),
-            power: Arc::new(power),
-            price: None,
-        },
-        name,
-        count: 1,
         zones: vec!["zone-1".to_owned()],
         region: "region-1".to_owned(),
         cluster: "cluster-1".to_owned(),
-        spot: false,
-        labels: Vec::new(),
-        taints: Vec::new(),
-        scaling: None,
+        ..Pool::new(name, machine, 1)
     })
 }
 

@@ -107,6 +107,18 @@ pub struct Lifetime {
     pub most: Duration,
 }
 
+impl Template {
+    /// The namespace, `default` where none is given.
+    pub fn namespace(&self) -> &str {
+        if self.namespace.is_empty() { "default" } else { &self.namespace }
+    }
+
+    /// What it asks of GPUs, if it asks for any.
+    pub fn gpus(&self) -> Option<&GpuRequest> {
+        self.gpu.as_ref().filter(|gpu| gpu.count > 0)
+    }
+}
+
 impl Lifetime {
     /// A lifetime that is known.
     pub fn exactly(lifetime: Duration) -> Self {

@@ -126,7 +126,7 @@ fn survives(pod: &mut PodRecord, now: Duration, rng: &mut Rng) -> bool {
     if least < age {
         // Uniform in its range: the part of it that is still ahead is the chance that the pod lives.
         let ahead = (most - age).as_secs_f64() / (most - least).as_secs_f64();
-        if unit(rng) >= ahead {
+        if rng.unit() >= ahead {
             return false;
         }
     }
@@ -250,11 +250,6 @@ fn mark(workload: &Workload) -> String {
         mark.push('x');
     }
     mark
-}
-
-/// A number from 0 to 1, which is not reached.
-fn unit(rng: &mut Rng) -> f64 {
-    super::generate::unit(rng)
 }
 
 impl FromStr for Window {

@@ -69,8 +69,8 @@ impl Usage for Varied {
         if let Some(recorded) = recorded {
             return f64::from(recorded);
         }
-        let unit = Rng::new(self.seed ^ SALT ^ (pod as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).next_u64() >> 11;
-        self.least + (self.most - self.least) * (unit as f64 / (1_u64 << 53) as f64)
+        let mut rng = Rng::new(self.seed ^ SALT ^ (pod as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        self.least + (self.most - self.least) * rng.unit()
     }
 
     fn factor(&self, now: Duration) -> f64 {

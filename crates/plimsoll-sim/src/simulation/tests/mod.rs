@@ -9,26 +9,16 @@ use plimsoll_core::policy::by_name;
 
 /// A pool of machines with some threads and GiB; they draw 100 W idle and 200 W full.
 fn pool(name: &str, count: usize, threads: i64, gib: i64) -> Pool {
-    Pool {
+    let machine = Kind {
         name: name.into(),
-        machine: Kind {
-            name: name.into(),
-            cpu_milli: threads * 1000,
-            memory: gib << 30,
-            pods: 110,
-            gpus: None,
-            power: Arc::new(PowerCurve::straight(100.0, 200.0).unwrap()),
-            price: None,
-        },
-        count,
-        zones: vec!["a".into(), "b".into()],
-        region: "r".into(),
-        cluster: String::new(),
-        spot: false,
-        labels: Vec::new(),
-        taints: Vec::new(),
-        scaling: None,
-    }
+        cpu_milli: threads * 1000,
+        memory: gib << 30,
+        pods: 110,
+        gpus: None,
+        power: Arc::new(PowerCurve::straight(100.0, 200.0).unwrap()),
+        price: None,
+    };
+    Pool { zones: vec!["a".into(), "b".into()], region: "r".into(), ..Pool::new(name, machine, count) }
 }
 
 fn template(cpu_milli: i64) -> Template {

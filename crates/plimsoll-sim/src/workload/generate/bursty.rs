@@ -82,7 +82,7 @@ impl Bursty {
                 name: format!("batch-{owner}-{at}").into(),
                 template,
                 owner,
-                arrival: time(hour * 3600.0 + self.batch_spread_s * super::unit(rng)),
+                arrival: time(hour * 3600.0 + self.batch_spread_s * rng.unit()),
                 lifetime: known(base.map(|base| log_normal(rng, base, self.batch_sigma))),
                 usage: None,
             };

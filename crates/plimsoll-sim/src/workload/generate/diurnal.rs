@@ -1,6 +1,6 @@
 //! Pods that come more often by day than by night.
 
-use super::draw::{exponential, unit};
+use super::draw::exponential;
 use super::lifetime::{LifetimeSetting, known, time};
 use super::shape::{Mix, Shape};
 use super::{add, few_enough, positive, share, short_enough};
@@ -64,7 +64,7 @@ impl Diurnal {
         let mut hour = exponential(&mut rng, gap);
         while hour < self.hours {
             let rate = 1.0 + self.amplitude * libm::cos(TAU * (hour - self.peak_hour) / self.day_hours);
-            if unit(&mut rng) * highest < rate {
+            if rng.unit() * highest < rate {
                 let owner = builder.len() as u32;
                 let pod = PodRecord {
                     name: format!("pod-{owner}").into(),

@@ -5,27 +5,21 @@
 use libm::{cos, exp, log, pow};
 use plimsoll_core::rng::Rng;
 
-/// A number from 0 to 1, which is not reached.
-pub fn unit(rng: &mut Rng) -> f64 {
-    // 53 bits are all that a double holds.
-    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-}
-
 /// Uniform between two bounds.
 pub fn uniform(rng: &mut Rng, least: f64, most: f64) -> f64 {
-    least + (most - least) * unit(rng)
+    least + (most - least) * rng.unit()
 }
 
 /// Exponential with a mean.
 pub fn exponential(rng: &mut Rng, mean: f64) -> f64 {
     // The logarithm of a number above 0, as 1 is not reached.
-    -log(1.0 - unit(rng)) * mean
+    -log(1.0 - rng.unit()) * mean
 }
 
 /// Standard normal, by the method of Box and Muller.
 pub fn normal(rng: &mut Rng) -> f64 {
-    let radius = (-2.0 * log(1.0 - unit(rng))).sqrt();
-    radius * cos(std::f64::consts::TAU * unit(rng))
+    let radius = (-2.0 * log(1.0 - rng.unit())).sqrt();
+    radius * cos(std::f64::consts::TAU * rng.unit())
 }
 
 /// Log-normal: `e` to a normal number of this spread, times the median.
@@ -35,7 +29,7 @@ pub fn log_normal(rng: &mut Rng, median: f64, sigma: f64) -> f64 {
 
 /// Pareto from a least value on: the smaller `alpha`, the heavier the tail.
 pub fn pareto(rng: &mut Rng, least: f64, alpha: f64) -> f64 {
-    least / pow(1.0 - unit(rng), 1.0 / alpha)
+    least / pow(1.0 - rng.unit(), 1.0 / alpha)
 }
 
 /// Geometric from 1 on, with a mean of at least 1.
@@ -43,7 +37,7 @@ pub fn geometric(rng: &mut Rng, mean: f64) -> u32 {
     if mean <= 1.0 {
         return 1;
     }
-    let failures = log(1.0 - unit(rng)) / log(1.0 - 1.0 / mean);
+    let failures = log(1.0 - rng.unit()) / log(1.0 - 1.0 / mean);
     1 + failures.floor().min(f64::from(u32::MAX - 1)) as u32
 }
 
@@ -60,7 +54,7 @@ mod tests {
     #[test]
     fn distributions_have_their_means() {
         let near = |is: f64, should: f64| assert!((is / should - 1.0).abs() < 0.02, "{is} instead of {should}");
-        near(mean_of(unit), 0.5);
+        near(mean_of(Rng::unit), 0.5);
         near(mean_of(|rng| uniform(rng, 10.0, 30.0)), 20.0);
         near(mean_of(|rng| exponential(rng, 7.0)), 7.0);
         near(mean_of(|rng| normal(rng).powi(2)), 1.0);

@@ -1,6 +1,6 @@
 //! Pods that ask for a share of a GPU, for one, or for several.
 
-use super::draw::{exponential, unit};
+use super::draw::exponential;
 use super::lifetime::{LifetimeSetting, known, time};
 use super::{add, few_enough, positive, share, short_enough};
 use crate::workload::{Builder, GpuRequest, PodRecord, Template, Workload};
@@ -80,7 +80,7 @@ impl GpuSharing {
     }
 
     fn template(&self, rng: &mut Rng) -> Template {
-        let kind = unit(rng);
+        let kind = rng.unit();
         let (count, milli) = if kind < self.without {
             (0, 0)
         } else if kind < self.without + self.fractional {
@@ -90,7 +90,7 @@ impl GpuSharing {
         } else {
             (1, 1000)
         };
-        let choosy = count > 0 && unit(rng) < self.choosy;
+        let choosy = count > 0 && rng.unit() < self.choosy;
         let models = if choosy { self.models.get(rng.below(self.models.len())).cloned() } else { None };
         let beside = |whole: i64, least: i64| (whole * i64::from(count * milli) / 1000).max(least);
         Template {

@@ -16,7 +16,6 @@ mod thesis;
 pub use bursty::Bursty;
 pub use constrained::Constrained;
 pub use diurnal::Diurnal;
-pub(super) use draw::unit;
 pub use gpu_sharing::GpuSharing;
 pub use lifetime::LifetimeSetting;
 pub use poisson::Poisson;

@@ -1,6 +1,5 @@
 //! What made-up pods ask for.
 
-use super::draw::unit;
 use super::positive;
 use crate::workload::fields::{GPU_MILLI, MAX_CPU_MILLI, MAX_GPUS, MAX_MEMORY};
 use crate::workload::{Builder, GpuRequest, LatencyConstraint, Template};
@@ -136,7 +135,7 @@ impl Mix {
 
     pub(super) fn draw(&self, rng: &mut Rng) -> u32 {
         let total = self.templates.last().map_or(0.0, |last| last.0);
-        let at = unit(rng) * total;
+        let at = rng.unit() * total;
         let found = self.templates.iter().find(|(sum, _)| at < *sum).or(self.templates.last());
         found.map_or(0, |(_, template)| *template)
     }
