@@ -1,0 +1,43 @@
+//! Agents: each learns a policy from environments, one file each.
+
+use crate::error::LearnError;
+use crate::model::Weights;
+
+/// What an iteration of learning came to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// Environment steps taken since the beginning.
+    pub steps: u64,
+    /// Episodes that ended since the beginning.
+    pub episodes: u64,
+    /// The mean return of the latest episodes, if one ended.
+    pub mean_return: Option<f64>,
+    /// Further figures, by name: loss, epsilon, entropy.
+    pub scalars: Vec<(&'static str, f64)>,
+    /// The share of the work that is done, from 0 to 1; training ends at 1.
+    pub progress: f64,
+}
+
+/// All that an agent needs to go on where it was.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AgentState {
+    /// Weights, targets, moments of the optimiser.
+    pub tensors: Weights,
+    /// Counters and the like.
+    pub values: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Something that learns.
+pub trait Agent {
+    /// Learns for a while: some steps, an update, a generation.
+    fn iterate(&mut self) -> Result<Report, LearnError>;
+
+    /// All that is needed to go on from here.
+    fn state(&self) -> AgentState;
+
+    /// Goes on from a state.
+    fn restore(&mut self, state: &AgentState) -> Result<(), LearnError>;
+
+    /// The weights of the policy as it is now, or the best so far: what a model is made of.
+    fn weights(&self) -> Weights;
+}

@@ -1,0 +1,36 @@
+//! A cluster as reinforcement learning sees it: reset, step, observation, reward, action mask.
+
+use crate::error::LearnError;
+use crate::observation::Observation;
+
+/// What a step came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Step {
+    /// The reward.
+    pub reward: f32,
+    /// Hours of virtual time until the next decision: what is to come is discounted by them, not by steps.
+    pub elapsed_hours: f32,
+    /// The episode ended by what was done: nothing of worth follows.
+    pub terminated: bool,
+    /// The episode was cut off: what would have followed is unknown.
+    pub truncated: bool,
+}
+
+impl Step {
+    /// Whether the environment has to be reset before the next step.
+    pub fn is_last(&self) -> bool {
+        self.terminated || self.truncated
+    }
+}
+
+/// A cluster in which pods are placed one after the other. Node counts and their order may differ from one observation to the next.
+pub trait Environment: Send {
+    /// Begins an episode; equal seeds give equal episodes.
+    fn reset(&mut self, seed: u64) -> Result<(), LearnError>;
+
+    /// The decision that is due. At least one node is allowed.
+    fn observation(&self) -> &Observation;
+
+    /// Places the pod on the node with this number in the observation.
+    fn step(&mut self, action: usize) -> Result<Step, LearnError>;
+}

@@ -1,0 +1,10 @@
+//! The learner: what a policy sees, what it is rewarded for, how it is trained, and how it is measured before it is trusted.
+//!
+//! Everything here runs over `plimsoll-sim`, in virtual time and from seeds: equal scenario and seed give an equal model. What a trained
+//! model needs to decide (observation, forward pass, policy) knows nothing of training, so that it runs wherever the engine does.
+
+pub mod agent;
+pub mod environment;
+pub mod error;
+pub mod model;
+pub mod observation;
