@@ -6,5 +6,7 @@
 pub mod agent;
 pub mod environment;
 pub mod error;
+pub mod lifetime;
 pub mod model;
 pub mod observation;
+pub mod optimiser;

@@ -24,6 +24,10 @@ pub struct NodeTelemetry {
     pub busy_until: Option<Duration>,
     /// Latency from here to the user, in milliseconds.
     pub latency_ms: Option<f64>,
+    /// What it costs an hour while it is awake.
+    pub price: Option<f64>,
+    /// Grams of carbon dioxide for a kilowatt-hour here.
+    pub carbon: Option<f64>,
     /// What is free of each GPU, in thousandths.
     pub gpus: Vec<u32>,
 }
@@ -65,6 +69,7 @@ pub struct Telemetry {
     pub upcoming: Vec<PodId>,
     nodes: Vec<NodeTelemetry>,
     pods: FxHashMap<PodId, PodTelemetry>,
+    owners: FxHashMap<u64, u32>,
 }
 
 /// What is known of a pod.
@@ -74,6 +79,8 @@ pub struct PodTelemetry {
     pub lifetime: Option<Duration>,
     /// What it asks of GPUs: how many, and the share of each in thousandths.
     pub gpus: Option<(u32, u32)>,
+    /// Who it belongs to: pods of one owner tend to live and die alike.
+    pub owner: Option<u64>,
 }
 
 static UNKNOWN: NodeTelemetry = NodeTelemetry {
@@ -82,6 +89,8 @@ static UNKNOWN: NodeTelemetry = NodeTelemetry {
     awake_since: None,
     busy_until: None,
     latency_ms: None,
+    price: None,
+    carbon: None,
     gpus: Vec::new(),
 };
 
@@ -96,14 +105,35 @@ impl Telemetry {
         self.pods.get(&id).copied().unwrap_or_default()
     }
 
+    /// How many pods of this owner there are, waiting or running.
+    pub fn pods_of(&self, owner: u64) -> u32 {
+        self.owners.get(&owner).copied().unwrap_or_default()
+    }
+
     /// Tells of a pod.
     pub fn set_pod(&mut self, id: PodId, telemetry: PodTelemetry) {
-        self.pods.insert(id, telemetry);
+        if let Some(owner) = telemetry.owner {
+            *self.owners.entry(owner).or_default() += 1;
+        }
+        let before = self.pods.insert(id, telemetry);
+        self.leave_owner(before);
     }
 
     /// The pod is gone: its id will be another's.
     pub(crate) fn forget_pod(&mut self, id: PodId) {
-        self.pods.remove(&id);
+        let before = self.pods.remove(&id);
+        self.leave_owner(before);
+    }
+
+    fn leave_owner(&mut self, pod: Option<PodTelemetry>) {
+        if let Some(owner) = pod.and_then(|pod| pod.owner)
+            && let Some(pods) = self.owners.get_mut(&owner)
+        {
+            *pods -= 1;
+            if *pods == 0 {
+                self.owners.remove(&owner);
+            }
+        }
     }
 
     /// What is told of a node; changes are to be noted by the state, which calls this.

@@ -37,11 +37,10 @@ impl Simulation<'_> {
         let told = PodTelemetry {
             lifetime: self.pods[pod].left.filter(|_| self.setup.settings.tells_lifetimes),
             gpus: gpu.map(|gpu| (gpu.count, gpu.milli)),
+            owner: Some(u64::from(record.owner)),
         };
         let state = &mut self.engine.scheduler().state;
-        if told != PodTelemetry::default()
-            && let Some(id) = state.pod_id(&uid)
-        {
+        if let Some(id) = state.pod_id(&uid) {
             state.telemetry.set_pod(id, told);
         }
         Ok(())

@@ -349,11 +349,27 @@ impl<'a> Simulation<'a> {
         self.usage_factor = world.usage.factor(self.now);
         for machine in 0..self.machines.len() {
             self.latency_changes(machine);
+            self.carbon_changes(machine);
             self.refresh(machine);
         }
         self.calls_are_stale = true;
         if let Some(at) = world.next_change(self.now) {
             self.agenda.enter(at, Happening::World);
+        }
+    }
+
+    /// Grams of carbon dioxide for a kilowatt-hour where a pool stands, now.
+    fn intensity(&self, pool: &crate::fleet::Pool) -> Option<f64> {
+        self.setup.world.carbon.as_ref()?.intensity(&pool.region, self.now)
+    }
+
+    /// Tells policies what electricity emits at a machine, if that changed.
+    fn carbon_changes(&mut self, machine: usize) {
+        let known = &self.machines[machine];
+        let Some(node) = known.node else { return };
+        let carbon = self.intensity(&self.setup.fleet.pools[known.pool]);
+        if self.engine.state().telemetry.node(node).carbon != carbon {
+            self.engine.scheduler().state.tell(node, |known| known.carbon = carbon);
         }
     }
 

@@ -79,10 +79,14 @@ impl Simulation<'_> {
         self.machine_of_node[node.index()] = index as u32;
         let asleep = crate::world::power::Activity::Asleep;
         let sleep_watts = self.setup.world.power.watts(&pool.machine.power, asleep);
+        let price = self.setup.world.price.as_ref().map(|prices| prices.hourly(pool));
+        let carbon = self.intensity(pool);
         let (power, gpus) = (Arc::clone(&pool.machine.power), self.machines[index].gpus.clone());
         self.engine.scheduler().state.tell(node, |known| {
             known.power = Some(power);
             known.sleep_watts = sleep_watts;
+            known.price = price;
+            known.carbon = carbon;
             known.gpus = gpus;
         });
         self.tell_awake(index);
