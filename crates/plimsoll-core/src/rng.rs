@@ -10,6 +10,11 @@ impl Rng {
         Self(seed)
     }
 
+    /// The seed that goes on from here.
+    pub const fn state(&self) -> u64 {
+        self.0
+    }
+
     /// The next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -46,7 +46,8 @@ impl Free<'_> {
 pub struct FragmentationGradient;
 
 impl FragmentationGradient {
-    fn rise(cycle: &Cycle<'_>, node: &Node) -> f64 {
+    /// By how many thousandths of a GPU a node's fragmentation rises with the pod.
+    pub fn rise(cycle: &Cycle<'_>, node: &Node) -> f64 {
         let telemetry = &cycle.state.telemetry;
         let wanted = &cycle.local().resources.wanted;
         let (count, milli) = telemetry.pod(cycle.pod_id).gpus.unwrap_or_default();

@@ -20,7 +20,7 @@ use allocation::{Allocation, Balanced};
 use awake::LongestAwake;
 use energy::{EfficientFirst, MarginalWatts};
 use fit::{DotProduct, Fit};
-use fragmentation::FragmentationGradient;
+pub use fragmentation::FragmentationGradient;
 use lifetime::LifetimeAware;
 use order::{FirstFit, Random, RoundRobin};
 pub use weighted_sum::WeightedSum;

@@ -11,6 +11,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ShapeId(u32);
 
+impl ShapeId {
+    /// Its place in arrays with an entry a shape.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A counter and the topology its sums are taken over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counted {

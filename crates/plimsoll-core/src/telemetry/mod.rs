@@ -81,6 +81,8 @@ pub struct PodTelemetry {
     pub gpus: Option<(u32, u32)>,
     /// Who it belongs to: pods of one owner tend to live and die alike.
     pub owner: Option<u64>,
+    /// Latency to the user that it bears, in milliseconds: pleasant up to the first, bearable up to the second.
+    pub latency_ms: Option<(f64, f64)>,
 }
 
 static UNKNOWN: NodeTelemetry = NodeTelemetry {

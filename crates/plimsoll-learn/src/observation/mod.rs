@@ -1,5 +1,11 @@
 //! What a network is shown of a decision: a row of numbers for each node, one for the pod, and which nodes are allowed.
 
+mod encoder;
+pub mod features;
+mod tenants;
+
+pub use encoder::{Encoder, NodeFacts, NodeRow, PodFacts, PodRow};
+
 /// One decision, laid out for a network. Rows may be in any order: a network must not care.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observation {

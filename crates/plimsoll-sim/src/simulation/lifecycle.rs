@@ -38,6 +38,7 @@ impl Simulation<'_> {
             lifetime: self.pods[pod].left.filter(|_| self.setup.settings.tells_lifetimes),
             gpus: gpu.map(|gpu| (gpu.count, gpu.milli)),
             owner: Some(u64::from(record.owner)),
+            latency_ms: template.and_then(|template| template.latency).map(|bears| (bears.soft_ms, bears.hard_ms)),
         };
         let state = &mut self.engine.scheduler().state;
         if let Some(id) = state.pod_id(&uid) {

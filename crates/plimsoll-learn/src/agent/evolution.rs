@@ -1,0 +1,295 @@
+//! Evolution strategies: whole runs are measured under slightly different networks, and the network moves towards those that did well.
+//!
+//! A placement shows its worth hours later, among thousands of others; no gradient through single decisions is as clear as the figure of a
+//! whole run. Separable natural evolution strategies (Schaul, Glasmachers, Schmidhuber, 2011), with mirrored samples, the same cases for
+//! all networks of a generation, and ranks instead of values.
+
+use super::{Agent, AgentState, Report};
+use crate::error::LearnError;
+use crate::model::{Tensor, Weights};
+use crate::network::fused::Factored;
+use crate::policy::{Learned, Parts, Ranges};
+use plimsoll_core::rng::Rng;
+use plimsoll_sim::compare::PreparedCase;
+use plimsoll_sim::measures::Measures;
+use plimsoll_sim::simulation::Nobody;
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex};
+
+/// Hyper-parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EvolutionSettings {
+    /// Generations.
+    pub generations: usize,
+    /// Pairs of mirrored networks in a generation.
+    pub pairs: usize,
+    /// Cases on which each network of a generation is measured.
+    pub cases: usize,
+    /// How far networks of the first generation lie from each other, for each weight.
+    pub sigma: f32,
+    /// How far the network moves, as a share of the natural gradient.
+    pub rate: f32,
+    /// How fast the spread adapts.
+    pub sigma_rate: f32,
+    /// After so many generations the network is measured on all cases, and kept if it is the best so far.
+    pub validate_every: usize,
+    /// What a share of pods that were rejected, or still wait at the end, weighs against the measure.
+    pub penalty: f64,
+}
+
+impl Default for EvolutionSettings {
+    fn default() -> Self {
+        Self {
+            generations: 150,
+            pairs: 12,
+            cases: 2,
+            sigma: 0.1,
+            rate: 1.0,
+            sigma_rate: 0.1,
+            validate_every: 10,
+            penalty: 10.0,
+        }
+    }
+}
+
+/// The figure that is to be small.
+pub type Objective = Arc<dyn Fn(&Measures) -> f64 + Send + Sync>;
+
+/// The agent.
+pub struct Evolution {
+    settings: EvolutionSettings,
+    parts: Parts,
+    sizes: crate::network::fused::Sizes,
+    cases: Vec<Arc<PreparedCase>>,
+    /// The base's figure on each case: what others are divided by.
+    reference: Vec<f64>,
+    objective: Objective,
+    rng: Rng,
+    generation: usize,
+    mean: Vec<f32>,
+    sigma: Vec<f32>,
+    best: Vec<f32>,
+    best_figure: f64,
+    template: Weights,
+    ranges: Arc<Mutex<Ranges>>,
+    steps: u64,
+}
+
+impl Evolution {
+    /// An agent that starts at the heuristic of `parts`.
+    pub fn new(
+        settings: EvolutionSettings,
+        parts: Parts,
+        sizes: crate::network::fused::Sizes,
+        start: Weights,
+        cases: Vec<Arc<PreparedCase>>,
+        objective: Objective,
+        seed: u64,
+    ) -> Result<Self, LearnError> {
+        if cases.is_empty() {
+            return Err(LearnError::Invalid("there is no case to train on; give a window of the workload".into()));
+        }
+        let mean: Vec<f32> = start.values().flat_map(|tensor| tensor.data.iter().copied()).collect();
+        let ranges = Ranges::nothing(parts.node_features.len() + parts.pod_features.len());
+        let mut agent = Self {
+            sigma: vec![settings.sigma; mean.len()],
+            best: mean.clone(),
+            best_figure: f64::INFINITY,
+            mean,
+            settings,
+            parts,
+            sizes,
+            reference: vec![1.0; cases.len()],
+            cases,
+            objective,
+            rng: Rng::new(seed),
+            generation: 0,
+            template: start,
+            ranges: Arc::new(Mutex::new(ranges)),
+            steps: 0,
+        };
+        let all: Vec<usize> = (0..agent.cases.len()).collect();
+        let jobs: Vec<_> = all.iter().map(|case| (agent.mean.clone(), *case)).collect();
+        agent.reference = agent.measure(&jobs)?;
+        agent.best_figure = 1.0;
+        Ok(agent)
+    }
+
+    /// What features took for values so far.
+    pub fn ranges(&self) -> Ranges {
+        self.ranges.lock().map(|ranges| ranges.clone()).unwrap_or_default()
+    }
+
+    /// The best network's figure over all cases, as a share of the heuristic's.
+    pub fn best_figure(&self) -> f64 {
+        self.best_figure
+    }
+
+    fn weights_of(&self, flat: &[f32]) -> Weights {
+        let mut flat = flat.iter().copied();
+        let tensor = |tensor: &Tensor| Tensor {
+            shape: tensor.shape.clone(),
+            data: flat.by_ref().take(tensor.data.len()).collect(),
+        };
+        let tensors: Vec<_> = self.template.values().map(tensor).collect();
+        self.template.keys().cloned().zip(tensors).collect()
+    }
+
+    /// The figure of each network on its case, as a share of the heuristic's.
+    fn measure(&mut self, jobs: &[(Vec<f32>, usize)]) -> Result<Vec<f64>, LearnError> {
+        let results: Vec<Result<(f64, u64), LearnError>> =
+            jobs.par_iter().map(|(flat, case)| self.run(flat, *case)).collect();
+        let mut figures = Vec::with_capacity(results.len());
+        for result in results {
+            let (figure, decisions) = result?;
+            self.steps += decisions;
+            figures.push(figure);
+        }
+        Ok(figures)
+    }
+
+    fn run(&self, flat: &[f32], case: usize) -> Result<(f64, u64), LearnError> {
+        let network = Factored::new(&self.sizes, &self.weights_of(flat)).map_err(LearnError::Invalid)?;
+        let mut policy = Learned::new(Parts { network, ranges: Ranges::default(), ..self.parts.clone() });
+        policy.note_ranges(Arc::clone(&self.ranges));
+        let counters = policy.counters();
+        let run = self.cases[case]
+            .run_policy("learned", Box::new(policy), &mut Nobody)
+            .map_err(|error| LearnError::Invalid(error.to_string()))?;
+        let measures = &run.row.measures;
+        let lost = (measures.rejected + measures.waiting) as f64 / measures.arrived.max(1) as f64;
+        let figure = (self.objective)(measures) / self.reference[case] + self.settings.penalty * lost;
+        Ok((figure, counters.decisions.load(std::sync::atomic::Ordering::Relaxed)))
+    }
+
+    /// A number from the normal distribution.
+    fn normal(&mut self) -> f32 {
+        // Box and Muller.
+        let (a, b) = (self.rng.unit().max(1e-300), self.rng.unit());
+        ((-2.0 * libm::log(a)).sqrt() * libm::cos(std::f64::consts::TAU * b)) as f32
+    }
+
+    fn validate(&mut self) -> Result<f64, LearnError> {
+        let jobs: Vec<_> = (0..self.cases.len()).map(|case| (self.mean.clone(), case)).collect();
+        let figures = self.measure(&jobs)?;
+        let figure = figures.iter().sum::<f64>() / figures.len() as f64;
+        if figure < self.best_figure {
+            self.best_figure = figure;
+            self.best.clone_from(&self.mean);
+        }
+        Ok(figure)
+    }
+
+    /// Moves the network and its spread by the ranks of a generation.
+    fn learn(&mut self, steps: &[Vec<f32>], figures: &[f64]) {
+        let mut order: Vec<usize> = (0..figures.len()).collect();
+        order.sort_by(|a, b| figures[*a].total_cmp(&figures[*b]));
+        let count = figures.len() as f64;
+        // The better half counts, the best most; the mean of all is taken off.
+        let raw: Vec<f64> = (1..=figures.len()).map(|rank| ((count / 2.0 + 1.0).ln() - (rank as f64).ln()).max(0.0)).collect();
+        let sum: f64 = raw.iter().sum();
+        let mut utility = vec![0.0_f32; figures.len()];
+        for (rank, at) in order.into_iter().enumerate() {
+            utility[at] = (raw[rank] / sum - 1.0 / count) as f32;
+        }
+        let EvolutionSettings { rate, sigma_rate, .. } = self.settings;
+        for (weight, (mean, sigma)) in self.mean.iter_mut().zip(&mut self.sigma).enumerate() {
+            let (mut along, mut spread) = (0.0, 0.0);
+            for (step, utility) in steps.iter().zip(&utility) {
+                along += utility * step[weight];
+                spread += utility * (step[weight] * step[weight] - 1.0);
+            }
+            *mean += rate * *sigma * along;
+            *sigma *= libm::expf(sigma_rate / 2.0 * spread);
+        }
+    }
+}
+
+impl Agent for Evolution {
+    fn iterate(&mut self) -> Result<Report, LearnError> {
+        let pairs = self.settings.pairs.max(1);
+        let mut steps = Vec::with_capacity(2 * pairs);
+        for _ in 0..pairs {
+            let step: Vec<f32> = (0..self.mean.len()).map(|_| self.normal()).collect();
+            steps.push(step.iter().map(|value| -value).collect());
+            steps.push(step);
+        }
+        let wanted = self.settings.cases.clamp(1, self.cases.len());
+        let mut cases: Vec<usize> = (0..self.cases.len()).collect();
+        for at in 0..wanted {
+            let other = at + self.rng.below(cases.len() - at);
+            cases.swap(at, other);
+        }
+        cases.truncate(wanted);
+        let at = |step: &Vec<f32>| -> Vec<f32> {
+            self.mean.iter().zip(&self.sigma).zip(step).map(|((mean, sigma), step)| mean + sigma * step).collect()
+        };
+        let jobs: Vec<_> = steps.iter().map(at).flat_map(|flat| cases.iter().map(move |case| (flat.clone(), *case))).collect();
+        let figures = self.measure(&jobs)?;
+        let figures: Vec<f64> = figures.chunks(wanted).map(|runs| runs.iter().sum::<f64>() / wanted as f64).collect();
+        self.learn(&steps, &figures);
+        self.generation += 1;
+        let mean = figures.iter().sum::<f64>() / figures.len() as f64;
+        let spread = self.sigma.iter().sum::<f32>() / self.sigma.len() as f32;
+        let mut scalars = vec![("figure", mean), ("sigma", f64::from(spread))];
+        let last = self.generation >= self.settings.generations;
+        if last || self.generation.is_multiple_of(self.settings.validate_every.max(1)) {
+            scalars.push(("validated", self.validate()?));
+            scalars.push(("best", self.best_figure));
+        }
+        Ok(Report {
+            steps: self.steps,
+            episodes: (self.generation * jobs.len()) as u64,
+            mean_return: Some(-mean),
+            scalars,
+            progress: (self.generation as f64 / self.settings.generations.max(1) as f64).min(1.0),
+        })
+    }
+
+    fn state(&self) -> AgentState {
+        let tensor = |data: &Vec<f32>| Tensor { shape: vec![data.len()], data: data.clone() };
+        let ranges = self.ranges();
+        let ranges: Vec<f32> = ranges.0.iter().flat_map(|(least, most)| [least.max(-1e30), most.min(1e30)]).collect();
+        let tensors = [("mean", &self.mean), ("sigma", &self.sigma), ("best", &self.best), ("ranges", &ranges)];
+        let values = serde_json::json!({
+            "generation": self.generation, "steps": self.steps, "best_figure": self.best_figure,
+            "rng": self.rng.state().to_string(),
+        });
+        let serde_json::Value::Object(values) = values else { return AgentState::default() };
+        AgentState { tensors: tensors.into_iter().map(|(name, data)| (name.to_owned(), tensor(data))).collect(), values }
+    }
+
+    fn restore(&mut self, state: &AgentState) -> Result<(), LearnError> {
+        let take = |name: &str, length: usize| match state.tensors.get(name) {
+            Some(tensor) if tensor.data.len() == length => Ok(tensor.data.clone()),
+            Some(tensor) => Err(LearnError::Invalid(format!(
+                "the checkpoint's {name:?} has {} numbers, this network has {length}; it is of another scenario",
+                tensor.data.len()
+            ))),
+            None => Err(LearnError::Invalid(format!("the checkpoint has no {name:?}; it is of another agent"))),
+        };
+        let weights = self.mean.len();
+        (self.mean, self.sigma, self.best) = (take("mean", weights)?, take("sigma", weights)?, take("best", weights)?);
+        let ranges = take("ranges", self.ranges().0.len() * 2)?;
+        if let Ok(mut known) = self.ranges.lock() {
+            known.join(&Ranges(ranges.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()));
+        }
+        let number = |name: &str| state.values.get(name);
+        self.generation = number("generation").and_then(serde_json::Value::as_u64).unwrap_or(0) as usize;
+        self.steps = number("steps").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        self.best_figure = number("best_figure").and_then(serde_json::Value::as_f64).unwrap_or(1.0);
+        if let Some(rng) = number("rng").and_then(serde_json::Value::as_str).and_then(|text| text.parse().ok()) {
+            self.rng = Rng::new(rng);
+        }
+        Ok(())
+    }
+
+    fn weights(&self) -> Weights {
+        let mut weights = self.weights_of(&self.best);
+        weights.extend(self.parts.predictor.weights());
+        weights
+    }
+}

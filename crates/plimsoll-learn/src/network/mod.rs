@@ -1,0 +1,3 @@
+//! Networks: from what a decision looks like to a score for each node, whatever their number and order.
+
+pub mod fused;

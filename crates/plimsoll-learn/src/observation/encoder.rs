@@ -1,0 +1,291 @@
+//! From the state of a cluster to features: what changed is looked at anew, the rest is remembered.
+
+use super::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES};
+use super::tenants::{Lifetimes, Tenants, seen};
+use crate::lifetime::{HORIZONS, Horizons, Predictor};
+use plimsoll_core::framework::Cycle;
+use plimsoll_core::policy::FragmentationGradient;
+use plimsoll_core::state::{ClusterState, Node, NodeId};
+
+/// All features of a node, in the order of [`NODE_FEATURES`].
+pub type NodeRow = [f32; NODE_FEATURES.len()];
+/// All features of a pod, in the order of [`POD_FEATURES`].
+pub type PodRow = [f32; POD_FEATURES.len()];
+
+/// What is known of the pod of a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct PodFacts {
+    /// Its features.
+    pub row: PodRow,
+    /// For each span of time ahead, the chance that it runs, times the hours of the span.
+    life: Horizons,
+    /// How long it will run, in hours.
+    pub life_hours: f32,
+    /// CPU that it asks for, in cores.
+    pub cores: f32,
+    owner: Option<u64>,
+    latency: Option<(f64, f64)>,
+    asks_for_gpus: bool,
+}
+
+/// What is known of a node for a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeFacts {
+    /// Its features.
+    pub row: NodeRow,
+    /// How much longer it is busy with the pod, in hours.
+    pub extension_hours: f32,
+    /// Energy that the pod will cost here, in kWh.
+    pub extra_kwh: f32,
+    /// Money that the pod will cost here.
+    pub extra_cost: f32,
+    /// Carbon dioxide that the pod will cost here, in grams.
+    pub extra_carbon: f32,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    tenants: Tenants,
+    row: [f32; STATIC_FEATURES],
+    here: bool,
+    cpu: (i64, i64),
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { tenants: Tenants::default(), row: [0.0; STATIC_FEATURES], here: false, cpu: (0, 0) }
+    }
+}
+
+/// Turns decisions into features.
+#[derive(Debug, Clone)]
+pub struct Encoder {
+    lifetimes: Lifetimes,
+    nodes: Vec<Known>,
+    /// How far the changes of the state were followed.
+    position: Option<u64>,
+    /// CPU of all nodes: offered and asked for.
+    cpu: (i64, i64),
+    busy: usize,
+    here: usize,
+    changed: Vec<NodeId>,
+    needs_fragmentation: bool,
+}
+
+impl Encoder {
+    /// An encoder that has seen nothing yet. Fragmentation costs time and is worked out only if needed.
+    pub fn new(predictor: Predictor, needs_fragmentation: bool) -> Self {
+        Self {
+            lifetimes: Lifetimes::new(predictor),
+            nodes: Vec::new(),
+            position: None,
+            cpu: (0, 0),
+            busy: 0,
+            here: 0,
+            changed: Vec::new(),
+            needs_fragmentation,
+        }
+    }
+
+    /// Follows what changed; gives the nodes whose static features may be others, each once.
+    pub fn follow(&mut self, state: &ClusterState) -> &[NodeId] {
+        self.changed.clear();
+        let log = &state.changes;
+        match self.position.and_then(|position| log.since(position)) {
+            Some(changes) => {
+                self.changed.extend(changes);
+                self.changed.sort_unstable();
+                self.changed.dedup();
+            }
+            None => {
+                let limit = state.node_limit().max(self.nodes.len());
+                self.changed.extend((0..limit as u32).map(NodeId::new));
+            }
+        }
+        self.position = Some(log.end());
+        if self.nodes.len() < state.node_limit() {
+            self.nodes.resize_with(state.node_limit(), Known::default);
+        }
+        for at in 0..self.changed.len() {
+            self.follow_node(state, self.changed[at]);
+        }
+        &self.changed
+    }
+
+    fn follow_node(&mut self, state: &ClusterState, id: NodeId) {
+        let Some(known) = self.nodes.get_mut(id.index()) else { return };
+        let is_busy = |known: &Known| usize::from(known.here && known.row[4] == 0.0);
+        self.busy -= is_busy(known);
+        self.here -= usize::from(known.here);
+        self.cpu = (self.cpu.0 - known.cpu.0, self.cpu.1 - known.cpu.1);
+        match state.node(id) {
+            Some(node) => {
+                known.tenants.follow(state, node, &mut self.lifetimes);
+                known.row = static_row(state, node);
+                known.here = true;
+                known.cpu = (node.allocatable.cpu, node.requested.cpu);
+            }
+            None => {
+                known.tenants.clear();
+                *known = Known::default();
+            }
+        }
+        self.cpu = (self.cpu.0 + known.cpu.0, self.cpu.1 + known.cpu.1);
+        self.here += usize::from(known.here);
+        self.busy += is_busy(known);
+    }
+
+    /// The nodes that the last call of [`Self::follow`] looked at.
+    pub fn changed(&self) -> &[NodeId] {
+        &self.changed
+    }
+
+    /// The static features of a node; none if it is gone.
+    pub fn static_row(&self, id: NodeId) -> Option<&[f32; STATIC_FEATURES]> {
+        self.nodes.get(id.index()).filter(|known| known.here).map(|known| &known.row)
+    }
+
+    /// What is known of the pod of a decision. Changes must have been followed.
+    pub fn pod(&self, cycle: &Cycle<'_>) -> PodFacts {
+        let state = cycle.state;
+        let telemetry = &state.telemetry;
+        let told = telemetry.pod(cycle.pod_id);
+        let seen = seen(state, cycle.pod_id, cycle.pod, telemetry.now.as_secs_f64());
+        let ahead = self.lifetimes.curve(&seen).ahead(0.0);
+        let mut life = [0.0; HORIZONS];
+        for ((slot, alive), hours) in life.iter_mut().zip(ahead).zip(&self.lifetimes.hours) {
+            *slot = alive * hours;
+        }
+        let life_hours: f32 = life.iter().sum();
+        let cores = seen.cpu_milli as f32 / 1000.0;
+        let (count, milli) = told.gpus.unwrap_or_default();
+        let (soft, hard) = told.latency_ms.unwrap_or_default();
+        let (next, next_cpu, next_memory) = upcoming(state);
+        let row = [
+            log2(cores.max(0.001)) / 4.0,
+            log2((seen.memory.max(1) as f32 / GIB).max(0.001)) / 4.0,
+            count as f32 * milli as f32 / 8000.0,
+            hours_feature(life_hours),
+            // The sixth span ends an hour and a quarter from now; the middle of the fifth and sixth lie around the hour.
+            1.0 - (ahead[5] + ahead[6]) / 2.0,
+            log2(1.0 + seen.group as f32) / 8.0,
+            f32::from(u8::from(seen.priority > 0)),
+            soft as f32 / 100.0,
+            hard as f32 / 100.0,
+            if self.cpu.0 > 0 { self.cpu.1 as f32 / self.cpu.0 as f32 } else { 0.0 },
+            self.busy as f32 / self.here.max(1) as f32,
+            log2(1.0 + next as f32) / 8.0,
+            next_cpu,
+            next_memory,
+        ];
+        PodFacts { row, life, life_hours, cores, owner: told.owner, latency: told.latency_ms, asks_for_gpus: count > 0 }
+    }
+
+    /// What is known of a node for the pod of a decision.
+    pub fn node(&mut self, cycle: &Cycle<'_>, pod: &PodFacts, node: &Node) -> NodeFacts {
+        let telemetry = &cycle.state.telemetry;
+        let known = &mut self.nodes[node.id.index()];
+        known.tenants.refresh(telemetry.now, &self.lifetimes);
+        let told = telemetry.node(node.id);
+        let wanted = &cycle.local().resources.wanted;
+        let share = |amount: i64, of: i64| if of > 0 { amount as f32 / of as f32 } else { 0.0 };
+        let (offered, taken) = (node.allocatable, node.requested);
+        let extension = known.tenants.extension(&pod.life);
+        let awake = told.awake_since.map_or(0.0, |since| telemetry.now.saturating_sub(since).as_secs_f32() / 3600.0);
+        let (before, after) = (share(taken.cpu, offered.cpu), share(taken.cpu + wanted.cpu, offered.cpu));
+        let (mut rise, mut alone) = (0.0, 0.0);
+        if let Some(curve) = &told.power {
+            alone = (curve.at(f64::from(share(wanted.cpu, offered.cpu))) - told.sleep_watts) as f32;
+            rise = if node.pods.is_empty() {
+                alone
+            } else {
+                (curve.at(f64::from(after)) - curve.at(f64::from(before))) as f32
+            };
+        }
+        // While others keep the node busy the pod costs what it adds; for as long as it alone does, all that the node draws.
+        let extra_kwh = (rise * (pod.life_hours - extension) + alone * extension).max(0.0) / 1000.0;
+        let extra_cost = told.price.unwrap_or(0.0) as f32 * extension;
+        let cores = pod.cores.max(0.1);
+        let over = |limit: f64| {
+            let ms = told.latency_ms.filter(|_| limit > 0.0);
+            ms.map_or(0.0, |ms| ((ms - limit) / limit).clamp(-1.0, 2.0) as f32)
+        };
+        let (soft, hard) = pod.latency.unwrap_or_default();
+        let fragmentation = if self.needs_fragmentation && (pod.asks_for_gpus || !told.gpus.is_empty()) {
+            (FragmentationGradient::rise(cycle, node) / 1000.0) as f32
+        } else {
+            0.0
+        };
+        let mut row = [0.0; NODE_FEATURES.len()];
+        row[..STATIC_FEATURES].copy_from_slice(&known.row);
+        row[STATIC_FEATURES..].copy_from_slice(&[
+            log2(1.0 + awake) / 8.0,
+            hours_feature(known.tenants.busy_hours()),
+            1.0 - after,
+            share(offered.memory - taken.memory - wanted.memory, offered.memory),
+            rise / cores / 20.0,
+            hours_feature(extension),
+            extension / pod.life_hours.max(1e-6),
+            log2(1.0 + 10.0 * extra_kwh / cores) / 8.0,
+            log2(1.0 + 100.0 * extra_cost / cores) / 8.0,
+            over(soft),
+            over(hard),
+            fragmentation,
+            log2(1.0 + known.tenants.siblings(pod.owner) as f32) / 8.0,
+        ]);
+        let extra_carbon = extra_kwh * told.carbon.unwrap_or(0.0) as f32;
+        NodeFacts { row, extension_hours: extension, extra_kwh, extra_cost, extra_carbon }
+    }
+}
+
+const GIB: f32 = (1_u64 << 30) as f32;
+
+/// Hours on a scale that tells minutes from each other as well as days.
+fn hours_feature(hours: f32) -> f32 {
+    log2(1.0 + 12.0 * hours) / 8.0
+}
+
+fn log2(value: f32) -> f32 {
+    libm::log2f(value)
+}
+
+/// How many pods wait beside the first, and their mean size.
+fn upcoming(state: &ClusterState) -> (usize, f32, f32) {
+    let others = state.telemetry.upcoming.get(1..).unwrap_or_default();
+    if others.is_empty() {
+        return (0, 0.0, 0.0);
+    }
+    let (mut cpu, mut memory) = (0.0, 0.0);
+    for pod in others.iter().filter_map(|id| state.pod(*id)) {
+        let wanted = &state.shape_of(pod).shape.local.resources.wanted;
+        cpu += wanted.cpu as f32 / 1000.0;
+        memory += wanted.memory as f32 / GIB;
+    }
+    let mean = |sum: f32| log2((sum / others.len() as f32).max(0.001)) / 4.0;
+    (others.len(), mean(cpu), mean(memory))
+}
+
+fn static_row(state: &ClusterState, node: &Node) -> [f32; STATIC_FEATURES] {
+    let told = state.telemetry.node(node.id);
+    let free = |offered: i64, taken: i64| if offered > 0 { (offered - taken) as f32 / offered as f32 } else { 0.0 };
+    let threads = (node.allocatable.cpu as f32 / 1000.0).max(0.001);
+    let whole = told.gpus.iter().filter(|free| **free >= 1000).count() as f32;
+    let part: u32 = told.gpus.iter().filter(|free| **free < 1000).sum();
+    let idle = told.power.as_ref().map_or(0.0, |curve| curve.idle() as f32);
+    let best = told.power.as_ref().map_or(0.0, |curve| curve.least_watts_per_load() as f32);
+    [
+        free(node.allocatable.cpu, node.requested.cpu),
+        free(node.allocatable.memory, node.requested.memory),
+        free(node.allocatable.ephemeral_storage, node.requested.ephemeral_storage),
+        log2(1.0 + node.pods.len() as f32) / 8.0,
+        f32::from(u8::from(node.pods.is_empty())),
+        log2(threads) / 8.0,
+        best / threads / 10.0,
+        idle / threads / 10.0,
+        told.latency_ms.unwrap_or(0.0) as f32 / 100.0,
+        told.price.unwrap_or(0.0) as f32 / threads * 10.0,
+        told.carbon.unwrap_or(0.0) as f32 / 1000.0,
+        whole / 8.0,
+        part as f32 / 8000.0,
+    ]
+}

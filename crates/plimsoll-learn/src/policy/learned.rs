@@ -1,0 +1,312 @@
+//! The learned policy: a heuristic's score plus the network's, within bounds.
+
+use super::base::{Base, normalise};
+use crate::lifetime::Predictor;
+use crate::model::{Card, Weights};
+use crate::network::fused::{Factored, Sizes};
+use crate::observation::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES, node_feature, pod_feature};
+use crate::observation::{Encoder, NodeRow};
+use plimsoll_core::policy::{Policy, Ranking};
+use plimsoll_core::state::NodeId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What a learned policy is made of.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// The features of a node that the network reads, by their place; those that change only with the node first.
+    pub node_features: Vec<usize>,
+    /// The features of a pod that the network reads, by their place.
+    pub pod_features: Vec<usize>,
+    /// The network.
+    pub network: Factored,
+    /// The predictor of lifetimes.
+    pub predictor: Predictor,
+    /// The heuristic, by name.
+    pub base: String,
+    /// How far the network may go against the heuristic, in its unit.
+    pub trust: f64,
+    /// What training saw of each feature; beyond, the network is not asked. Empty if it may be asked always.
+    pub ranges: Ranges,
+}
+
+/// The least and greatest value of each feature of nodes, then of pods.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ranges(pub Vec<(f32, f32)>);
+
+/// How far beyond what training saw a feature may lie, as a share of the range.
+const MARGIN: f32 = 0.25;
+
+impl Ranges {
+    /// Ranges that nothing was seen in.
+    pub fn nothing(features: usize) -> Self {
+        Self(vec![(f32::INFINITY, f32::NEG_INFINITY); features])
+    }
+
+    /// Takes a value in.
+    fn widen(&mut self, at: usize, value: f32) {
+        if let Some((least, most)) = self.0.get_mut(at) {
+            *least = least.min(value);
+            *most = most.max(value);
+        }
+    }
+
+    /// Takes in what another saw.
+    pub fn join(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = (mine.0.min(theirs.0), mine.1.max(theirs.1));
+        }
+    }
+
+    fn holds(&self, first: usize, values: impl IntoIterator<Item = f32>) -> bool {
+        let ranges = self.0.get(first..).unwrap_or_default();
+        values.into_iter().zip(ranges).all(|(value, (least, most))| {
+            let margin = (most - least) * MARGIN + 0.01;
+            value >= least - margin && value <= most + margin
+        })
+    }
+}
+
+/// What was decided by whom.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Decisions.
+    pub decisions: AtomicU64,
+    /// Decisions that the heuristic took alone, the pod being unlike any in training.
+    pub outside: AtomicU64,
+    /// Nodes that only the heuristic judged, being unlike any in training.
+    pub nodes_outside: AtomicU64,
+    /// Decisions that the heuristic took alone, the network's answer not being a number.
+    pub not_finite: AtomicU64,
+    /// Decisions that the heuristic took alone, the time being over.
+    pub late: AtomicU64,
+}
+
+impl Counters {
+    fn count(counter: &AtomicU64, by: u64) {
+        counter.fetch_add(by, Ordering::Relaxed);
+    }
+}
+
+/// Tells the time since some moment, for deadlines.
+pub type Clock = Box<dyn Fn() -> Duration + Send>;
+
+/// A learned policy; see the description of the module.
+pub struct Learned {
+    parts: Parts,
+    base: Base,
+    encoder: Encoder,
+    counters: Arc<Counters>,
+    deadline: Option<(Clock, Duration)>,
+    /// What was seen, while training.
+    seen: Option<Arc<std::sync::Mutex<Ranges>>>,
+    static_inputs: usize,
+    learned: Vec<f32>,
+    base_scores: Vec<f64>,
+}
+
+impl Parts {
+    /// Puts a model together; an error says what does not fit.
+    pub fn from_card(card: &Card, weights: &Weights) -> Result<Self, String> {
+        if card.network.kind != "factored" {
+            return Err(format!("its network is {:?}; a scheduler runs \"factored\" ones", card.network.kind));
+        }
+        let node_features = find("node", &card.node_features, node_feature, NODE_FEATURES.map(|(name, ..)| name))?;
+        let pod_features = find("pod", &card.pod_features, pod_feature, POD_FEATURES.map(|(name, _)| name))?;
+        if node_features.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err("its features of nodes are out of order: those that change only with the node come first".into());
+        }
+        let size = |name: &str| card.network.sizes.get(name).copied().unwrap_or(0);
+        let sizes = sizes(&node_features, &pod_features, size("tower"), size("hidden"));
+        let network = Factored::new(&sizes, weights)?;
+        let predictor = Predictor::from_weights(weights)?.ok_or("it has no predictor of lifetimes")?;
+        let features = node_features.len() + pod_features.len();
+        if !card.ranges.is_empty() && card.ranges.len() != features {
+            return Err(format!("it has {} ranges for {features} features", card.ranges.len()));
+        }
+        if Base::by_name(&card.base).is_none() {
+            return Err(format!("it builds on {:?}, which is not known", card.base));
+        }
+        if !card.trust.is_finite() || card.trust < 0.0 {
+            return Err(format!("its trust is {}; it must be a number from 0 on", card.trust));
+        }
+        let ranges = Ranges(card.ranges.clone());
+        Ok(Self { node_features, pod_features, network, predictor, base: card.base.clone(), trust: card.trust, ranges })
+    }
+}
+
+/// The sizes of a network over these features.
+pub fn sizes(node_features: &[usize], pod_features: &[usize], tower: usize, hidden: usize) -> Sizes {
+    let tower_inputs = node_features.iter().filter(|feature| **feature < STATIC_FEATURES).count();
+    Sizes { tower_inputs, node: node_features.len(), pod: pod_features.len(), tower, hidden }
+}
+
+fn find<const N: usize>(
+    what: &str,
+    names: &[String],
+    place: fn(&str) -> Option<usize>,
+    known: [&str; N],
+) -> Result<Vec<usize>, String> {
+    let unknown = |name: &String| format!("its {what} feature {name:?} is not known here; there are {}", known.join(", "));
+    names.iter().map(|name| place(name).ok_or_else(|| unknown(name))).collect()
+}
+
+impl Learned {
+    /// A policy of these parts.
+    pub fn new(parts: Parts) -> Self {
+        let fragmentation = node_feature("fragmentation").is_some_and(|at| parts.node_features.contains(&at));
+        Self {
+            base: Base::by_name(&parts.base).unwrap_or(Base::ExpectedHours),
+            encoder: Encoder::new(parts.predictor.clone(), fragmentation),
+            counters: Arc::default(),
+            deadline: None,
+            seen: None,
+            static_inputs: parts.node_features.iter().filter(|feature| **feature < STATIC_FEATURES).count(),
+            learned: Vec::new(),
+            base_scores: Vec::new(),
+            parts,
+        }
+    }
+
+    /// Who decided how often.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Has the heuristic decide where the network takes longer than this.
+    pub fn set_deadline(&mut self, clock: Clock, after: Duration) {
+        self.deadline = Some((clock, after));
+    }
+
+    /// Notes what values features take, for the card of a model in training.
+    pub fn note_ranges(&mut self, into: Arc<std::sync::Mutex<Ranges>>) {
+        self.seen = Some(into);
+    }
+
+    fn gather(features: &[usize], row: &[f32], into: &mut Vec<f32>) {
+        into.clear();
+        into.extend(features.iter().map(|feature| row[*feature]));
+    }
+
+    /// Tells the network of nodes that changed.
+    fn follow(&mut self, ranking: &Ranking<'_>) {
+        let mut features = Vec::with_capacity(self.static_inputs);
+        for at in 0..self.encoder.follow(ranking.cycle.state).len() {
+            let id = self.encoder.changed()[at];
+            match self.encoder.static_row(id) {
+                Some(row) => {
+                    Self::gather(&self.parts.node_features[..self.static_inputs], row, &mut features);
+                    self.parts.network.renew(id.index(), Some(&features));
+                }
+                None => self.parts.network.renew(id.index(), None),
+            }
+        }
+    }
+
+    fn note(&self, nodes: &[f32], pod: &[f32]) {
+        let Some(seen) = &self.seen else { return };
+        let Ok(mut seen) = seen.lock() else { return };
+        let width = self.parts.node_features.len();
+        for row in nodes.chunks_exact(width) {
+            row.iter().enumerate().for_each(|(at, value)| seen.widen(at, *value));
+        }
+        pod.iter().enumerate().for_each(|(at, value)| seen.widen(width + at, *value));
+    }
+}
+
+/// Nodes between two looks at the clock.
+const NODES_A_LOOK: usize = 256;
+
+impl Policy for Learned {
+    fn name(&self) -> &'static str {
+        "learned"
+    }
+
+    fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String> {
+        Counters::count(&self.counters.decisions, 1);
+        let begun = self.deadline.as_ref().map(|(clock, _)| clock());
+        self.follow(ranking);
+        self.base_scores.clear();
+        self.base_scores.resize(nodes.len(), 0.0);
+        let by_engine = if let Base::Engine(policy) = &mut self.base {
+            policy.rank(ranking, nodes, &mut self.base_scores)?;
+            normalise(&mut self.base_scores);
+            true
+        } else {
+            false
+        };
+        let cycle = &ranking.cycle;
+        let pod = self.encoder.pod(cycle);
+        let mut features = Vec::with_capacity(self.parts.pod_features.len());
+        Self::gather(&self.parts.pod_features, &pod.row, &mut features);
+        let width = self.parts.node_features.len();
+        let mut asks_network = self.parts.ranges.holds(width, features.iter().copied());
+        if !asks_network {
+            Counters::count(&self.counters.outside, 1);
+        }
+        self.parts.network.begin(&features);
+        self.learned.clear();
+        let mut rows = Vec::new();
+        let mut last_empty: Option<(NodeRow, f64, f32)> = None;
+        let (mut row, mut outside) = (Vec::with_capacity(width), 0);
+        for (at, (slot, id)) in scores.iter_mut().zip(nodes).enumerate() {
+            let Some(node) = cycle.state.node(*id) else {
+                (*slot, self.base_scores[at]) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+                self.learned.push(0.0);
+                continue;
+            };
+            let facts = self.encoder.node(cycle, &pod, node);
+            // Empty nodes of a kind are equal for the decision and scored once.
+            if let Some((known, base, learned)) = &last_empty
+                && node.pods.is_empty()
+                && *known == facts.row
+            {
+                if !by_engine {
+                    self.base_scores[at] = *base;
+                }
+                self.learned.push(*learned);
+                continue;
+            }
+            if !by_engine {
+                self.base_scores[at] = self.base.score(&facts);
+            }
+            let mut learned = 0.0;
+            if asks_network {
+                Self::gather(&self.parts.node_features, &facts.row, &mut row);
+                if self.parts.ranges.holds(0, row.iter().copied()) {
+                    learned = self.parts.network.score(id.index(), &row);
+                } else {
+                    outside += 1;
+                }
+                if self.seen.is_some() {
+                    rows.extend_from_slice(&row);
+                }
+                if !learned.is_finite() {
+                    Counters::count(&self.counters.not_finite, 1);
+                    asks_network = false;
+                }
+                if at % NODES_A_LOOK == NODES_A_LOOK - 1
+                    && let (Some((clock, after)), Some(begun)) = (&self.deadline, begun)
+                    && clock().saturating_sub(begun) > *after
+                {
+                    Counters::count(&self.counters.late, 1);
+                    asks_network = false;
+                }
+            }
+            if node.pods.is_empty() {
+                last_empty = Some((facts.row, self.base_scores[at], learned));
+            }
+            self.learned.push(learned);
+        }
+        Counters::count(&self.counters.nodes_outside, outside);
+        self.note(&rows, &features);
+        let trust = if asks_network { self.parts.trust } else { 0.0 };
+        for ((slot, base), learned) in scores.iter_mut().zip(&self.base_scores).zip(&self.learned) {
+            // Within one unit either way, so that the network cannot go further against the heuristic than it is trusted to.
+            let learned = if trust > 0.0 { f64::from(learned.clamp(-1.0, 1.0)) } else { 0.0 };
+            *slot = base + trust * learned;
+        }
+        Ok(())
+    }
+}
