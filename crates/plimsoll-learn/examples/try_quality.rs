@@ -12,6 +12,8 @@ fn main() {
     let base = args[3].clone();
     let gens: usize = args[4].parse().unwrap();
     let trust: f64 = args[5].parse().unwrap();
+    let limit: f64 = args[6].parse().unwrap();
+    let out = args[7].clone();
     let train_end = 42.0 * 3600.0;
     let trace = scenario.trace(&scenario.fleet().unwrap()).unwrap();
     // predictor on all owners' first 42 h
@@ -59,8 +61,8 @@ fn main() {
                 let p3 = Parts { network: Factored::new(&sizes, &w).unwrap(), ..parts.clone() };
                 show("learned", &|| Some(Box::new(Learned::new(p3.clone()))));
             }
-            if r.progress >= 1.0 { break }
+            if r.progress >= 1.0 || t.elapsed().as_secs_f64() > limit { break }
         }
-        std::fs::write(format!("/tmp/evolved-{}.safetensors", args[2]), plimsoll_learn::model::weights_to_bytes(&agent.weights()).unwrap()).unwrap();
+        std::fs::write(out, plimsoll_learn::model::weights_to_bytes(&agent.weights()).unwrap()).unwrap();
     }
 }

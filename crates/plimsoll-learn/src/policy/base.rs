@@ -9,6 +9,8 @@ pub enum Base {
     ExpectedHours,
     /// Energy that the pod will cost, then the fit.
     ExpectedEnergy,
+    /// The most efficient machines, of them the node that is busy least longer, then the fit.
+    EfficientHours,
     /// Money that the pod will cost, then the fit.
     ExpectedCost,
     /// Carbon dioxide that the pod will cost, then the fit.
@@ -21,6 +23,10 @@ pub enum Base {
 pub const BASES: &[(&str, &str)] = &[
     ("expected-hours", "the node that the pod keeps busy least longer, by predicted lifetimes, then the best fit"),
     ("expected-energy", "the node where the pod will cost the fewest kWh, by predicted lifetimes, then the best fit"),
+    (
+        "efficient-hours",
+        "of the machines that need the fewest watts for a thread the node that the pod keeps busy least longer, then the best fit",
+    ),
     ("expected-cost", "the node where the pod will cost the least money, by predicted lifetimes, then the best fit"),
     ("expected-carbon", "the node where the pod will emit least, by predicted lifetimes, then the best fit"),
 ];
@@ -35,6 +41,7 @@ impl Base {
         Some(match name {
             "expected-hours" => Self::ExpectedHours,
             "expected-energy" => Self::ExpectedEnergy,
+            "efficient-hours" => Self::EfficientHours,
             "expected-cost" => Self::ExpectedCost,
             "expected-carbon" => Self::ExpectedCarbon,
             other => Self::Engine(policy::by_name(other)?),
@@ -53,6 +60,8 @@ impl Base {
             Self::ExpectedHours => f64::from(facts.extension_hours),
             // A kWh is about what a machine draws in ten hours: the same scale as hours.
             Self::ExpectedEnergy => f64::from(facts.extra_kwh) * 10.0,
+            // Kinds of machines differ by more than a hundredth of a watt for a thread, and no pod lives for a thousand hours.
+            Self::EfficientHours => f64::from(facts.row[6]) * 1e6 + f64::from(facts.extension_hours),
             Self::ExpectedCost => f64::from(facts.extra_cost) + f64::from(facts.extra_kwh) * 1e-3,
             Self::ExpectedCarbon => f64::from(facts.extra_carbon) / 40.0,
             Self::Engine(_) => return 0.0,
