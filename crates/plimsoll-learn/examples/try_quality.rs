@@ -14,6 +14,10 @@ fn main() {
     let trust: f64 = args[5].parse().unwrap();
     let limit: f64 = args[6].parse().unwrap();
     let out = args[7].clone();
+    let hidden: usize = args[8].parse().unwrap();
+    let sigma: f32 = args[9].parse().unwrap();
+    let from_h: f64 = args[10].parse().unwrap();
+    let shares: Vec<f64> = args[11].split(',').map(|x| x.parse().unwrap()).collect();
     let train_end = 42.0 * 3600.0;
     let trace = scenario.trace(&scenario.fleet().unwrap()).unwrap();
     // predictor on all owners' first 42 h
@@ -35,7 +39,7 @@ fn main() {
     let test: Vec<_> = (1..=6).map(|seed| case(&mut scenario, seed, train_end, span)).collect();
     let nf: Vec<usize> = ["cpu-free","memory-free","pods","empty","threads","watts-per-thread","idle-watts","awake","remaining","cpu-left","memory-left","rise","extension","extension-share","extra-kwh","siblings"].iter().map(|n| node_feature(n).unwrap()).collect();
     let pf: Vec<usize> = ["cpu","memory","life","short","group","load","busy"].iter().map(|n| pod_feature(n).unwrap()).collect();
-    let sizes = sizes(&nf, &pf, 8, 12);
+    let sizes = sizes(&nf, &pf, 4, hidden);
     let start = Factored::fresh(&sizes, 5);
     let parts = Parts { node_features: nf, pod_features: pf, network: Factored::new(&sizes, &start).unwrap(), predictor, base: base.clone(), trust, ranges: Ranges::default() };
     let bound = |c: &PreparedCase, hours: f64| { let b = c.bound.mean(); if args[2] == "kwh" { b.mean_kw * hours } else { b.active_nodes * hours } };
@@ -48,8 +52,8 @@ fn main() {
     let p2 = parts.clone();
     show("base", &|| Some(Box::new(Learned::new(Parts { trust: 0.0, ..p2.clone() }))));
     if gens > 0 {
-        let train_cases: Vec<_> = (101..=108).map(|seed| case(&mut scenario, seed, 4.0 * 3600.0, train_end)).collect();
-        let settings = EvolutionSettings { generations: gens, ..Default::default() };
+        let train_cases: Vec<_> = (101..=112).map(|seed| { scenario.select.sample = Some(shares[seed as usize % shares.len()]); case(&mut scenario, seed, from_h * 3600.0, train_end) }).collect();
+        let settings = EvolutionSettings { generations: gens, sigma, pairs: 10, cases: 3, validate_every: 8, ..Default::default() };
         let get2 = get.clone();
         let mut agent = Evolution::new(settings, parts.clone(), sizes, start, train_cases, Arc::new(move |m| get2(m)), 1).unwrap();
         let t = Instant::now();

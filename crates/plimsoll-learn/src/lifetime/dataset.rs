@@ -26,6 +26,7 @@ pub struct Sample {
 pub struct Dataset {
     /// The looks.
     pub samples: Vec<Sample>,
+    from: f64,
 }
 
 /// How many of an owner's running pods are looked at again when one of its pods ends: all would drown the others.
@@ -40,6 +41,12 @@ struct Life {
 impl Dataset {
     /// Looks at the pods that come before `until`, as somebody would who knows nothing of what is after it.
     pub fn new(workload: &Workload, until: Duration, seed: u64) -> Self {
+        Self::after(workload, Duration::ZERO, until, seed)
+    }
+
+    /// The same, but only looks from `from` on are kept: the time before is history.
+    pub fn after(workload: &Workload, from: Duration, until: Duration, seed: u64) -> Self {
+        let from = from.as_secs_f64();
         let until = until.as_secs_f64();
         let lives: Vec<_> = lives(workload, seed).into_iter().filter(|life| life.arrived < until).collect();
         let mut ends: Vec<usize> = (0..lives.len()).filter(|at| lives[*at].ends < until).collect();
@@ -47,7 +54,7 @@ impl Dataset {
         let mut ends = ends.into_iter().peekable();
         let (mut history, mut rng) = (History::default(), Rng::new(seed));
         let mut running: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
-        let mut data = Self::default();
+        let mut data = Self { from, ..Self::default() };
         for (number, life) in lives.iter().enumerate() {
             while let Some(ended) = ends.next_if(|at| lives[*at].ends <= life.arrived) {
                 data.look_at_siblings(&lives, ended, &mut history, &mut running, &mut rng, until);
@@ -93,7 +100,7 @@ impl Dataset {
         }
         let sample =
             Sample { features: history.features(&seen), from: age(now), to: age(life.ends.min(until)), ended };
-        if sample.ended || sample.to > sample.from {
+        if now >= self.from && (sample.ended || sample.to > sample.from) {
             self.samples.push(sample);
         }
     }

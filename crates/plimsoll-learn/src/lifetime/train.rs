@@ -27,7 +27,7 @@ pub struct PredictorSettings {
 
 impl Default for PredictorSettings {
     fn default() -> Self {
-        Self { hidden: 32, epochs: 4, batch: 256, learning_rate: 2e-3, decay: 1e-4 }
+        Self { hidden: 24, epochs: 2, batch: 256, learning_rate: 2e-3, decay: 3e-3 }
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn who_looks_unlike_is_predicted_unlike_and_training_repeats() {
         let samples = (0..600).map(|n| if n % 2 == 0 { look(-1.0, 2 + n % 3) } else { look(1.0, 15 + n % 4) });
-        let data = Dataset { samples: samples.collect() };
+        let data = Dataset { samples: samples.collect(), ..Dataset::default() };
         let settings = PredictorSettings { epochs: 40, ..PredictorSettings::default() };
         let (predictor, fit) = train(&data, &settings, 7);
         assert!(fit.predictor < fit.common * 0.7, "{fit:?}");

@@ -5,9 +5,10 @@ use crate::lifetime::Predictor;
 use crate::model::{Card, Weights};
 use crate::network::fused::{Factored, Sizes};
 use crate::observation::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES, node_feature, pod_feature};
-use crate::observation::{Encoder, NodeRow};
+use crate::observation::{Encoder, PodFacts};
+use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::{Policy, Ranking};
-use plimsoll_core::state::NodeId;
+use plimsoll_core::state::{Node, NodeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -104,6 +105,9 @@ pub struct Learned {
     static_inputs: usize,
     learned: Vec<f32>,
     base_scores: Vec<f64>,
+    row: Vec<f32>,
+    /// The rows of a decision, while they are noted.
+    rows: Vec<f32>,
 }
 
 impl Parts {
@@ -165,6 +169,8 @@ impl Learned {
             static_inputs: parts.node_features.iter().filter(|feature| **feature < STATIC_FEATURES).count(),
             learned: Vec::new(),
             base_scores: Vec::new(),
+            row: Vec::new(),
+            rows: Vec::new(),
             parts,
         }
     }
@@ -204,11 +210,11 @@ impl Learned {
         }
     }
 
-    fn note(&self, nodes: &[f32], pod: &[f32]) {
+    fn note(&self, pod: &[f32]) {
         let Some(seen) = &self.seen else { return };
         let Ok(mut seen) = seen.lock() else { return };
         let width = self.parts.node_features.len();
-        for row in nodes.chunks_exact(width) {
+        for row in self.rows.chunks_exact(width) {
             row.iter().enumerate().for_each(|(at, value)| seen.widen(at, *value));
         }
         pod.iter().enumerate().for_each(|(at, value)| seen.widen(width + at, *value));
@@ -217,6 +223,79 @@ impl Learned {
 
 /// Nodes between two looks at the clock.
 const NODES_A_LOOK: usize = 256;
+
+/// An empty node and its scores: another that is like it is not looked at again.
+#[derive(Clone, Copy)]
+struct Empty {
+    row: [f32; STATIC_FEATURES],
+    awake_since: Option<Duration>,
+    base: f64,
+    learned: f32,
+}
+
+/// A decision under way.
+struct Judging<'a> {
+    cycle: &'a Cycle<'a>,
+    pod: &'a PodFacts,
+    asks_network: bool,
+    empty: Option<Empty>,
+    begun: Option<Duration>,
+    outside: u64,
+}
+
+impl Learned {
+    /// The heuristic's score of a node, unless the engine gave it, and the network's.
+    fn judge(&mut self, judging: &mut Judging<'_>, node: &Node) -> (f64, f32) {
+        let row = self.encoder.static_row(node.id).filter(|_| node.pods.is_empty()).copied();
+        let awake_since = judging.cycle.state.telemetry.node(node.id).awake_since;
+        if let (Some(row), Some(empty)) = (row, judging.empty)
+            && empty.row == row
+            && empty.awake_since == awake_since
+        {
+            return (empty.base, empty.learned);
+        }
+        let facts = self.encoder.node(judging.cycle, judging.pod, node);
+        let base = self.base.score(&facts);
+        let mut learned = 0.0;
+        if judging.asks_network {
+            Self::gather(&self.parts.node_features, &facts.row, &mut self.row);
+            if self.parts.ranges.holds(0, self.row.iter().copied()) {
+                learned = self.parts.network.score(node.id.index(), &self.row);
+            } else {
+                judging.outside += 1;
+            }
+            if self.seen.is_some() {
+                self.rows.extend_from_slice(&self.row);
+            }
+            if !learned.is_finite() {
+                Counters::count(&self.counters.not_finite, 1);
+                judging.asks_network = false;
+            }
+        }
+        if let Some(row) = row {
+            judging.empty = Some(Empty { row, awake_since, base, learned });
+        }
+        (base, learned)
+    }
+
+    /// Whether the time for the decision is over.
+    fn is_late(&self, begun: Option<Duration>) -> bool {
+        match (&self.deadline, begun) {
+            (Some((clock, after)), Some(begun)) => clock().saturating_sub(begun) > *after,
+            _ => false,
+        }
+    }
+
+    /// The scores of an engine's policy, between 0 and 1; nothing if the heuristic is another.
+    fn rank_by_engine(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId]) -> Result<bool, String> {
+        self.base_scores.clear();
+        self.base_scores.resize(nodes.len(), 0.0);
+        let Base::Engine(policy) = &mut self.base else { return Ok(false) };
+        policy.rank(ranking, nodes, &mut self.base_scores)?;
+        normalise(&mut self.base_scores);
+        Ok(true)
+    }
+}
 
 impl Policy for Learned {
     fn name(&self) -> &'static str {
@@ -227,81 +306,36 @@ impl Policy for Learned {
         Counters::count(&self.counters.decisions, 1);
         let begun = self.deadline.as_ref().map(|(clock, _)| clock());
         self.follow(ranking);
-        self.base_scores.clear();
-        self.base_scores.resize(nodes.len(), 0.0);
-        let by_engine = if let Base::Engine(policy) = &mut self.base {
-            policy.rank(ranking, nodes, &mut self.base_scores)?;
-            normalise(&mut self.base_scores);
-            true
-        } else {
-            false
-        };
+        let by_engine = self.rank_by_engine(ranking, nodes)?;
         let cycle = &ranking.cycle;
         let pod = self.encoder.pod(cycle);
         let mut features = Vec::with_capacity(self.parts.pod_features.len());
         Self::gather(&self.parts.pod_features, &pod.row, &mut features);
-        let width = self.parts.node_features.len();
-        let mut asks_network = self.parts.ranges.holds(width, features.iter().copied());
-        if !asks_network {
-            Counters::count(&self.counters.outside, 1);
-        }
+        let asks_network = self.parts.ranges.holds(self.parts.node_features.len(), features.iter().copied());
+        Counters::count(&self.counters.outside, u64::from(!asks_network));
         self.parts.network.begin(&features);
         self.learned.clear();
-        let mut rows = Vec::new();
-        let mut last_empty: Option<(NodeRow, f64, f32)> = None;
-        let (mut row, mut outside) = (Vec::with_capacity(width), 0);
-        for (at, (slot, id)) in scores.iter_mut().zip(nodes).enumerate() {
+        self.rows.clear();
+        let mut judging = Judging { cycle, pod: &pod, asks_network, empty: None, begun, outside: 0 };
+        for (at, id) in nodes.iter().enumerate() {
             let Some(node) = cycle.state.node(*id) else {
-                (*slot, self.base_scores[at]) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+                self.base_scores[at] = f64::NEG_INFINITY;
                 self.learned.push(0.0);
                 continue;
             };
-            let facts = self.encoder.node(cycle, &pod, node);
-            // Empty nodes of a kind are equal for the decision and scored once.
-            if let Some((known, base, learned)) = &last_empty
-                && node.pods.is_empty()
-                && *known == facts.row
-            {
-                if !by_engine {
-                    self.base_scores[at] = *base;
-                }
-                self.learned.push(*learned);
-                continue;
-            }
+            let (base, learned) = self.judge(&mut judging, node);
             if !by_engine {
-                self.base_scores[at] = self.base.score(&facts);
-            }
-            let mut learned = 0.0;
-            if asks_network {
-                Self::gather(&self.parts.node_features, &facts.row, &mut row);
-                if self.parts.ranges.holds(0, row.iter().copied()) {
-                    learned = self.parts.network.score(id.index(), &row);
-                } else {
-                    outside += 1;
-                }
-                if self.seen.is_some() {
-                    rows.extend_from_slice(&row);
-                }
-                if !learned.is_finite() {
-                    Counters::count(&self.counters.not_finite, 1);
-                    asks_network = false;
-                }
-                if at % NODES_A_LOOK == NODES_A_LOOK - 1
-                    && let (Some((clock, after)), Some(begun)) = (&self.deadline, begun)
-                    && clock().saturating_sub(begun) > *after
-                {
-                    Counters::count(&self.counters.late, 1);
-                    asks_network = false;
-                }
-            }
-            if node.pods.is_empty() {
-                last_empty = Some((facts.row, self.base_scores[at], learned));
+                self.base_scores[at] = base;
             }
             self.learned.push(learned);
+            if at % NODES_A_LOOK == NODES_A_LOOK - 1 && judging.asks_network && self.is_late(judging.begun) {
+                Counters::count(&self.counters.late, 1);
+                judging.asks_network = false;
+            }
         }
-        Counters::count(&self.counters.nodes_outside, outside);
-        self.note(&rows, &features);
-        let trust = if asks_network { self.parts.trust } else { 0.0 };
+        Counters::count(&self.counters.nodes_outside, judging.outside);
+        self.note(&features);
+        let trust = if judging.asks_network { self.parts.trust } else { 0.0 };
         for ((slot, base), learned) in scores.iter_mut().zip(&self.base_scores).zip(&self.learned) {
             // Within one unit either way, so that the network cannot go further against the heuristic than it is trusted to.
             let learned = if trust > 0.0 { f64::from(learned.clamp(-1.0, 1.0)) } else { 0.0 };
