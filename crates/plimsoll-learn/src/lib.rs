@@ -7,4 +7,5 @@ pub mod agent;
 pub mod environment;
 pub mod error;
 pub mod model;
+pub mod network;
 pub mod observation;

@@ -1,5 +1,15 @@
 //! Agents: each learns a policy from environments, one file each.
 
+pub mod adam;
+pub mod dqn;
+pub mod imitation;
+pub mod ppo;
+pub mod replay;
+pub mod rollout;
+pub mod schedule;
+#[cfg(test)]
+mod toys;
+
 use crate::error::LearnError;
 use crate::model::Weights;
 
