@@ -124,32 +124,46 @@ proptest! {
         let batch = Batch::new(network.spec(), [&seen]).unwrap();
         prop_assert_eq!(again.scores(&batch).unwrap(), network.scores(&batch).unwrap());
     }
+}
 
-    #[test]
-    fn gradients_of_chosen_scores_are_those_of_differences(kind in kind(), a in observation(), b in observation(), seed in any::<u64>()) {
-        let mut network = Network::new(&spec(kind), seed).unwrap();
-        let batch = Batch::new(network.spec(), [&a, &b]).unwrap();
-        let chosen = [&a, &b].map(|seen| seen.mask.iter().position(|allowed| *allowed).unwrap());
-        let slopes = [0.7_f32, -1.3];
-        let gradients = network.chosen_gradients(&batch, &chosen, &mut |_| slopes.to_vec()).unwrap();
-        // The slope along the gradient itself must be its squared length.
-        let squared: f64 = gradients.values().flat_map(|tensor| &tensor.data).map(|value| f64::from(*value).powi(2)).sum();
-        prop_assume!(squared > 1e-6);
-        let loss = |network: &Network| -> f64 {
-            let scores = network.scores(&batch).unwrap();
-            (0..2).map(|row| f64::from(slopes[row] * batch.row(&scores, row)[chosen[row]])).sum()
-        };
-        let step = 1e-3 / squared.sqrt();
-        let mut shift = |by: f64| {
-            for (name, tensor) in network.weights_mut().iter_mut() {
-                let gradient = &gradients[name].data;
-                tensor.data.iter_mut().zip(gradient).for_each(|(weight, slope)| *weight += (by * f64::from(*slope)) as f32);
-            }
-            loss(&network)
-        };
-        let (above, below) = (shift(step), shift(-2.0 * step));
-        let measured = (above - below) / (2.0 * step);
-        prop_assert!((measured - squared).abs() < 0.05 * squared + 1e-2, "{kind}: {measured} is not {squared}");
+/// The slope of a loss along its own gradient, beside the gradient's squared length: they must be equal.
+fn slope_along_gradient(kind: NetworkKind, seed: u64) -> (f64, f64) {
+    let mut rng = Rng::new(seed);
+    let mut number = || rng.unit() as f32 * 2.0 - 1.0;
+    let seen: Vec<Observation> = (0..4)
+        .map(|index| Observation {
+            node_width: NODE_WIDTH,
+            nodes: (0..(3 + index) * NODE_WIDTH).map(|_| number()).collect(),
+            pod: (0..POD_WIDTH).map(|_| number()).collect(),
+            mask: vec![true; 3 + index],
+            places: (0..3 + index).map(|node| [node as u32 % 2, 0]).collect(),
+        })
+        .collect();
+    let mut network = Network::new(&spec(kind), seed).unwrap();
+    let batch = Batch::new(network.spec(), &seen).unwrap();
+    let (chosen, slopes) = ([0, 2, 1, 3], [0.7_f32, -1.3, 0.4, 0.9]);
+    let gradients = network.chosen_gradients(&batch, &chosen, &mut |_| slopes.to_vec()).unwrap();
+    let squared: f64 = gradients.values().flat_map(|tensor| &tensor.data).map(|value| f64::from(*value).powi(2)).sum();
+    let step = 2e-4 / squared.sqrt();
+    let mut shift = |by: f64| {
+        for (name, tensor) in network.weights_mut().iter_mut() {
+            let gradient = &gradients[name].data;
+            tensor.data.iter_mut().zip(gradient).for_each(|(weight, slope)| *weight += (by * f64::from(*slope)) as f32);
+        }
+        let scores = network.scores(&batch).unwrap();
+        (0..4).map(|row| f64::from(slopes[row] * batch.row(&scores, row)[chosen[row]])).sum::<f64>()
+    };
+    let (above, below) = (shift(step), shift(-2.0 * step));
+    ((above - below) / (2.0 * step), squared)
+}
+
+#[test]
+fn gradients_of_chosen_scores_are_those_of_differences() {
+    for kind in NetworkKind::ALL {
+        let pairs: Vec<(f64, f64)> = (0..20).map(|seed| slope_along_gradient(kind, seed)).collect();
+        // A few may step over the kink of a ReLU or of a maximum.
+        let equal = pairs.iter().filter(|(measured, squared)| (measured - squared).abs() < 0.02 * squared).count();
+        assert!(equal >= 17, "{kind}: {pairs:?}");
     }
 }
 
