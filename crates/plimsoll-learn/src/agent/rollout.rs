@@ -114,10 +114,13 @@ impl Rollout {
             };
             Ok((Outcome { step, next: after }, due))
         };
-        let results: Vec<(Outcome, Arc<Observation>)> =
-            self.environments.par_iter_mut().zip(actions).zip(seeds).map(one).collect::<Result<_, LearnError>>()?;
-        let mut outcomes = Vec::with_capacity(results.len());
-        for (index, (outcome, due)) in results.into_iter().enumerate() {
+        let results: Result<Vec<(Outcome, Arc<Observation>)>, LearnError> = match &mut self.environments[..] {
+            // Waking another core would take longer than a step.
+            [alone] => std::iter::once(alone).zip(actions).zip(seeds).map(one).collect(),
+            environments => environments.par_iter_mut().zip(actions).zip(seeds).map(one).collect(),
+        };
+        let mut outcomes = Vec::with_capacity(actions.len());
+        for (index, (outcome, due)) in results?.into_iter().enumerate() {
             self.observations[index] = due;
             self.returns[index] += f64::from(outcome.step.reward);
             if outcome.step.is_last() {

@@ -70,8 +70,7 @@ impl Environment for Largest {
     }
 }
 
-/// Two steps: the first choice brings nothing, but decides what the second can bring. Second features tell which node leads to the good
-/// place; a tempting first feature pays a little at once and leads to the bad one.
+/// Two steps: the first choice brings a little at once, by the node's first feature, and more at the second step, by its second feature.
 pub struct Patience {
     rng: Rng,
     seen: Observation,
@@ -85,10 +84,11 @@ impl Patience {
         Box::new(Self { rng: Rng::new(0), seen: Observation::default(), promise: None })
     }
 
-    /// The right first choice.
+    /// The right first choice: what it brings at once and later.
     pub fn right(seen: &Observation) -> usize {
-        let value = |index: usize| if seen.mask[index] { seen.node(index)[1] } else { f32::NEG_INFINITY };
-        (0..seen.node_count()).max_by(|a, b| value(*a).total_cmp(&value(*b))).unwrap()
+        let value = |index: usize| seen.node(index)[1] + 0.3 * seen.node(index)[0];
+        let allowed = (0..seen.node_count()).filter(|index| seen.mask[*index]);
+        allowed.max_by(|a, b| value(*a).total_cmp(&value(*b))).unwrap()
     }
 }
 

@@ -229,7 +229,11 @@ fn sizes_and_weights_that_do_not_fit_are_refused() {
         change(&mut spec);
         Network::new(&spec, 1).err().expect("must be refused").to_string()
     };
-    let set = |name: &'static str, value| move |spec: &mut NetworkSpec| drop(spec.sizes.insert(name.to_owned(), value));
+    let set = |name: &'static str, value: usize| {
+        move |spec: &mut NetworkSpec| {
+            spec.sizes.insert(name.to_owned(), value);
+        }
+    };
     assert!(refused(&set("widht", 8)).contains("there are width, heads, hidden"));
     assert!(refused(&set("heads", 5)).contains("not a multiple"));
     assert!(refused(&set("hidden", 0)).contains("must be 1 or more"));

@@ -28,12 +28,7 @@ fn a_reward_that_comes_later_reaches_the_choice_that_earned_it() {
     let settings = PpoSettings { discount_by: DiscountBy::Hour, gamma: 0.95, ..settings(25_000) };
     let mut agent = agent(settings, NetworkKind::Factored, Patience::boxed, 2);
     let report = train(&mut agent);
-    let worth = |seen: &Observation| {
-        let value = |index: usize| seen.node(index)[1] + 0.3 * seen.node(index)[0];
-        let allowed = (0..seen.node_count()).filter(|index| seen.mask[*index]);
-        allowed.max_by(|a, b| value(*a).total_cmp(&value(*b))).unwrap()
-    };
-    let share = share_right(&spec(NetworkKind::Factored), agent.weights(), Patience::boxed(), &worth);
+    let share = share_right(&spec(NetworkKind::Factored), agent.weights(), Patience::boxed(), &Patience::right);
     assert!(share > 0.85, "{share} right, {report:?}");
 }
 

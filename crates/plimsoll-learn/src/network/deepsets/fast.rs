@@ -127,11 +127,12 @@ impl Plan {
     /// A score for each decision and node.
     pub fn scores(&self, batch: &Batch) -> Vec<f32> {
         let mut scores = vec![INVALID; batch.size * batch.nodes];
-        let groups = scores.par_chunks_mut(GROUP * batch.nodes).enumerate();
-        groups.for_each(|(group, scores)| {
+        // Scores do not add up over decisions, so these groups may follow the number of cores.
+        let group_size = batch.size.div_ceil(2 * rayon::current_num_threads()).max(1);
+        let work = |(group, scores): (usize, &mut [f32])| {
             let mut trace = Trace::default();
             for (index, scores) in scores.chunks_mut(batch.nodes).enumerate() {
-                let index = group * GROUP + index;
+                let index = group * group_size + index;
                 Arch::new().dispatch(Forth { plan: self, batch, index, trace: &mut trace });
                 for (node, (score, allowed)) in scores.iter_mut().zip(batch.mask_row(index)).enumerate() {
                     if *allowed {
@@ -139,7 +140,13 @@ impl Plan {
                     }
                 }
             }
-        });
+        };
+        if batch.size == 1 {
+            // Waking another core would take longer than the work.
+            work((0, &mut scores));
+        } else {
+            scores.par_chunks_mut(group_size * batch.nodes).enumerate().for_each(work);
+        }
         scores
     }
 
@@ -308,7 +315,7 @@ impl WithSimd for Back<'_> {
         let mut first = vec![0.0; trace.count * first_width];
         let mut touched = vec![false; trace.count];
         let mut first_most = vec![0.0; first_width];
-        for output in 0..plan.lambda2.outputs {
+        for (output, chosen_value) in chosen_row.iter().enumerate().take(plan.lambda2.outputs) {
             let weight = &plan.lambda2.rows[output * first_width..(output + 1) * first_width];
             let into = output * first_width..(output + 1) * first_width;
             let mut both = 0.0;
@@ -320,7 +327,7 @@ impl WithSimd for Back<'_> {
                 both += slope;
             };
             // Below zero a ReLU lets nothing through.
-            if chosen_row[output] > 0.0 {
+            if *chosen_value > 0.0 {
                 from(chosen, slope * plan.lambda3[output]);
             }
             if trace.second_most[output] > 0.0 {
