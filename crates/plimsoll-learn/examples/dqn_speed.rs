@@ -7,7 +7,7 @@ use plimsoll_learn::agent::Agent;
 use plimsoll_learn::agent::dqn::{Dqn, DqnSettings};
 use plimsoll_learn::environment::{Environment, Step};
 use plimsoll_learn::error::LearnError;
-use plimsoll_learn::network::{Batch, Network, NetworkKind, NetworkSpec};
+use plimsoll_learn::network::{Batch, Network, NetworkKind, NetworkSpec, Slopes};
 use plimsoll_learn::observation::Observation;
 use std::io::Write;
 use std::time::Instant;
@@ -93,15 +93,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Ok(())
         };
     measure("scores of 128 x 50", &mut || network.scores(&batch).map(drop))?;
-    measure("scores of 128 x 50 by burn", &mut || {
-        network.output(&batch, false);
-        Ok(())
-    })?;
-    measure("gradients of 128 x 50", &mut || {
-        network.chosen_gradients(&batch, &chosen, &mut |scores| vec![0.01; scores.len()]).map(drop)
-    })?;
+    measure("scores of 128 x 50 by burn", &mut || network.burn_scores_and_values(&batch).map(drop))?;
+    let mut slopes = Slopes { scores: vec![0.0; 128 * NODES], values: Vec::new() };
+    chosen.iter().enumerate().for_each(|(row, node)| slopes.scores[row * NODES + node] = 0.01);
+    measure("gradients of 128 x 50", &mut || network.gradients(&batch, &mut |_, _| Ok(slopes.clone())).map(drop))?;
     measure("gradients of 128 x 50 by burn", &mut || {
-        network.gradients(&batch, false, &mut |output| Ok(output.scores.sum())).map(drop)
+        network.burn_gradients(&batch, &mut |_, _| Ok(slopes.clone())).map(drop)
     })?;
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Deep Q-learning: a network learns what each choice is worth, from a replay of what was lived through.
 //!
-//! Double, dueling, over several steps and by priority, each as an option. The gradients touch the score of the chosen node alone, so that a
-//! network may know a faster way to them than burn's.
+//! Double, dueling, over several steps and by priority, each as an option.
 
 use super::adam::{self, Adam};
 use super::replay::{Draw, Replay, Transition};
@@ -11,9 +10,8 @@ use super::{Agent, AgentState, Report};
 use crate::environment::Environment;
 use crate::error::LearnError;
 use crate::model::Weights;
-use crate::network::{self, Batch, Gradients, Network, NetworkSpec, Output};
+use crate::network::{Batch, Network, NetworkSpec, Slopes};
 use crate::observation::Observation;
-use burn::tensor::{Tensor, TensorData};
 use plimsoll_core::rng::Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -279,10 +277,15 @@ impl Dqn {
 
     /// What each choice is worth to a network.
     fn worth(&self, network: &Network, batch: &Batch) -> Result<Vec<f32>, LearnError> {
-        match self.settings.dueling {
-            false => network.scores(batch),
-            true => network::to_vec(duel(network.output(batch, true), batch)),
+        let (mut scores, values) = network.scores_and_values(batch)?;
+        if self.settings.dueling {
+            for (row, value) in values.iter().enumerate() {
+                let shift = value - mean_advantage(batch, &scores, row);
+                let scores = &mut scores[row * batch.nodes..(row + 1) * batch.nodes];
+                scores.iter_mut().for_each(|score| *score += shift);
+            }
         }
+        Ok(scores)
     }
 
     fn update(&mut self) -> Result<(), LearnError> {
@@ -293,11 +296,13 @@ impl Dqn {
         let batch = Batch::new(self.network.spec(), drawn().map(|transition| &*transition.before))?;
         let actions: Vec<usize> = drawn().map(|transition| transition.action).collect();
         let mut errors = Vec::new();
-        let mut gradients = self.gradients(&batch, &actions, &mut |worth| {
-            errors = worth.iter().zip(&targets).map(|(worth, target)| worth - target).collect();
-            let limit = if self.settings.huber { 1.0 } else { f32::INFINITY };
-            let slope = |(error, weight): (&f32, &f32)| weight * error.clamp(-limit, limit) / actions.len() as f32;
-            errors.iter().zip(&draw.weights).map(slope).collect()
+        let mut gradients = self.network.gradients(&batch, &mut |scores, values| {
+            let worth = actions.iter().enumerate().map(|(row, action)| match self.settings.dueling {
+                false => batch.row(scores, row)[*action],
+                true => values[row] + batch.row(scores, row)[*action] - mean_advantage(&batch, scores, row),
+            });
+            errors = worth.zip(&targets).map(|(worth, target)| worth - target).collect();
+            Ok(self.slopes(&batch, &actions, &errors, &draw.weights))
         })?;
         adam::clip(&mut gradients, self.settings.clip);
         self.adam.step(self.network.weights_mut(), &gradients, self.settings.learning_rate);
@@ -316,15 +321,23 @@ impl Dqn {
         Ok(())
     }
 
-    fn gradients(&self, batch: &Batch, actions: &[usize], loss: network::ChosenLoss) -> Result<Gradients, LearnError> {
-        if !self.settings.dueling {
-            return self.network.chosen_gradients(batch, actions, loss);
+    /// The slopes of the mean loss, from how far off each chosen score is.
+    fn slopes(&self, batch: &Batch, actions: &[usize], errors: &[f32], weights: &[f32]) -> Slopes {
+        let limit = if self.settings.huber { 1.0 } else { f32::INFINITY };
+        let mut slopes = Slopes { scores: vec![0.0; batch.size * batch.nodes], values: Vec::new() };
+        for (row, (action, error)) in actions.iter().zip(errors).enumerate() {
+            let slope = weights[row] * error.clamp(-limit, limit) / actions.len() as f32;
+            let scores = &mut slopes.scores[row * batch.nodes..(row + 1) * batch.nodes];
+            scores[*action] += slope;
+            if self.settings.dueling {
+                slopes.values.push(slope);
+                let mask = batch.mask_row(row);
+                let share = slope / mask.iter().filter(|allowed| **allowed).count().max(1) as f32;
+                let allowed = scores.iter_mut().zip(mask).filter(|(_, allowed)| **allowed);
+                allowed.for_each(|(score, _)| *score -= share);
+            }
         }
-        self.network.gradients(batch, true, &mut |output| {
-            let worth = network::pick(duel(output, batch), actions);
-            let slopes = loss(&network::to_vec(worth.clone().inner())?);
-            Ok((worth * network::constant(slopes)).sum())
-        })
+        slopes
     }
 
     fn copy_to_target(&mut self) {
@@ -337,18 +350,11 @@ impl Dqn {
     }
 }
 
-/// What choices are worth: the decision's worth, plus each advantage over the mean of the allowed ones.
-fn duel(output: Output, batch: &Batch) -> Tensor<2> {
-    let Output { scores, values } = output;
-    let Some(values) = values else { return scores };
-    let mut shares = vec![0.0; batch.mask.len()];
-    for (shares, mask) in shares.chunks_mut(batch.nodes).zip(batch.mask.chunks(batch.nodes)) {
-        let equal = 1.0 / mask.iter().filter(|allowed| **allowed).count().max(1) as f32;
-        shares.iter_mut().zip(mask).for_each(|(share, allowed)| *share = if *allowed { equal } else { 0.0 });
-    }
-    let shares = Tensor::<2>::from_data(TensorData::new(shares, [batch.size, batch.nodes]), &values.device().inner());
-    let mean = (scores.clone() * shares).sum_dim(1);
-    scores + (values.reshape([batch.size, 1]) - mean)
+/// The mean score of the allowed nodes of a decision.
+fn mean_advantage(batch: &Batch, scores: &[f32], row: usize) -> f32 {
+    let allowed = batch.row(scores, row).iter().zip(batch.mask_row(row)).filter(|(_, allowed)| **allowed);
+    let (sum, count) = allowed.fold((0.0, 0), |(sum, count), (score, _)| (sum + score, count + 1));
+    sum / count.max(1) as f32
 }
 
 impl Agent for Dqn {

@@ -6,13 +6,13 @@
 use super::adam::{self, Adam};
 use super::rollout::{Rollout, random_action};
 use super::schedule::Schedule;
+use super::softmax::Likelihoods;
 use super::{Agent, AgentState, Report};
 use crate::environment::Environment;
 use crate::error::LearnError;
 use crate::model::Weights;
-use crate::network::{self, Batch, Network, NetworkSpec};
+use crate::network::{Batch, Network, NetworkSpec, Slopes};
 use crate::observation::Observation;
-use burn::tensor::activation::log_softmax;
 use plimsoll_core::rng::Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -173,15 +173,21 @@ impl Imitation {
         let drawn: Vec<usize> = (0..self.settings.batch).map(|_| self.rng.below(self.lessons.len())).collect();
         let batch = Batch::new(self.network.spec(), drawn.iter().map(|place| &*self.lessons[*place].0))?;
         let right: Vec<usize> = drawn.iter().map(|place| self.lessons[*place].1).collect();
-        let mut found = 0.0;
-        let mut gradients = self.network.gradients(&batch, false, &mut |output| {
-            let loss = network::pick(log_softmax(output.scores, 1), &right).mean().neg();
-            found = network::to_vec(loss.clone().inner())?[0];
-            Ok(loss)
+        let mut loss = 0.0;
+        let mut gradients = self.network.gradients(&batch, &mut |scores, _| {
+            let mut slopes = Vec::with_capacity(scores.len());
+            for (row, right) in right.iter().enumerate() {
+                let Likelihoods { shares, logs } = Likelihoods::new(batch.row(scores, row), batch.mask_row(row));
+                loss -= f64::from(logs[*right]) / batch.size as f64;
+                let wanted = |node: usize| if node == *right { 1.0 } else { 0.0 };
+                let slope = |(node, share): (usize, &f32)| (share - wanted(node)) / batch.size as f32;
+                slopes.extend(shares.iter().enumerate().map(slope));
+            }
+            Ok(Slopes { scores: slopes, values: Vec::new() })
         })?;
         adam::clip(&mut gradients, self.settings.clip);
         self.adam.step(self.network.weights_mut(), &gradients, self.settings.learning_rate);
-        Ok(f64::from(found))
+        Ok(loss)
     }
 }
 

@@ -7,6 +7,7 @@ pub mod ppo;
 pub mod replay;
 pub mod rollout;
 pub mod schedule;
+pub mod softmax;
 #[cfg(test)]
 mod toys;
 

@@ -4,14 +4,13 @@
 
 use super::adam::{self, Adam};
 use super::rollout::{DiscountBy, Outcome, Rollout};
+use super::softmax::Likelihoods;
 use super::{Agent, AgentState, Report};
 use crate::environment::Environment;
 use crate::error::LearnError;
 use crate::model::Weights;
-use crate::network::{self, Batch, Network, NetworkSpec, Output, constant};
+use crate::network::{Batch, Network, NetworkSpec, Slopes};
 use crate::observation::Observation;
-use burn::tensor::Tensor;
-use burn::tensor::activation::log_softmax;
 use plimsoll_core::rng::Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -162,9 +161,12 @@ impl Ppo {
             let before = self.rollout.observations().to_vec();
             let batch = Batch::new(self.network.spec(), before.iter().map(|seen| &**seen))?;
             let (scores, values) = self.network.scores_and_values(&batch)?;
-            let choices: Vec<(usize, f32)> = (0..before.len())
-                .map(|row| sample(batch.row(&scores, row), batch.mask_row(row), &mut self.rng))
-                .collect();
+            let choose = |row| {
+                let likelihoods = Likelihoods::new(batch.row(&scores, row), batch.mask_row(row));
+                let action = likelihoods.draw(&mut self.rng);
+                (action, likelihoods.logs[action])
+            };
+            let choices: Vec<(usize, f32)> = (0..before.len()).map(choose).collect();
             let actions: Vec<usize> = choices.iter().map(|(action, _)| *action).collect();
             let outcomes = self.rollout.step(&actions)?;
             let cuts = self.cuts(&outcomes)?;
@@ -221,79 +223,70 @@ impl Ppo {
 
     fn update(&mut self, visits: &[&Visit], rate: f64) -> Result<Losses, LearnError> {
         let batch = Batch::new(self.network.spec(), visits.iter().map(|visit| &*visit.seen))?;
-        let actions: Vec<usize> = visits.iter().map(|visit| visit.action).collect();
-        let of = |value: fn(&Visit) -> f32| -> Vec<f32> { visits.iter().map(|visit| value(visit)).collect() };
-        let old = of(|visit| visit.likelihood);
-        let returns = of(|visit| visit.advantage + visit.value);
-        let mut advantages = of(|visit| visit.advantage);
+        let mut advantages: Vec<f32> = visits.iter().map(|visit| visit.advantage).collect();
         if self.settings.normalise {
             normalise(&mut advantages);
         }
         let mut losses = Losses::default();
-        let mut gradients = self.network.gradients(&batch, true, &mut |output| {
-            let (loss, parts) = self.loss(output, &actions, &old, &advantages, &returns)?;
-            losses = parts;
-            Ok(loss)
+        let mut gradients = self.network.gradients(&batch, &mut |scores, values| {
+            let mut slopes = Slopes::default();
+            for (row, visit) in visits.iter().enumerate() {
+                let likelihoods = Likelihoods::new(batch.row(scores, row), batch.mask_row(row));
+                self.slopes(visit, advantages[row], &likelihoods, values[row], &mut slopes, &mut losses);
+            }
+            let size = batch.size as f32;
+            slopes.scores.iter_mut().chain(&mut slopes.values).for_each(|slope| *slope /= size);
+            Ok(slopes)
         })?;
-        adam::clip(&mut gradients, self.settings.clip);
-        self.adam.step(self.network.weights_mut(), &gradients, rate);
+        losses.scale(1.0 / visits.len() as f64);
         if !(losses.policy + losses.value + losses.entropy).is_finite() {
             let problem = "ppo: the loss is not a number any more; try a smaller learning_rate or clip";
             return Err(LearnError::Invalid(problem.to_owned()));
         }
+        adam::clip(&mut gradients, self.settings.clip);
+        self.adam.step(self.network.weights_mut(), &gradients, rate);
         Ok(losses)
     }
 
-    fn loss(
+    /// The loss of one visit, and its slopes in the scores and the value.
+    fn slopes(
         &self,
-        output: Output,
-        actions: &[usize],
-        old: &[f32],
-        advantages: &[f32],
-        returns: &[f32],
-    ) -> Result<(Tensor<1>, Losses), LearnError> {
-        let values = output.values.ok_or_else(|| LearnError::Invalid("the network has no values".to_owned()))?;
-        let logs = log_softmax(output.scores, 1);
-        let moved = network::pick(logs.clone(), actions) - constant(old.to_vec());
-        let ratio = moved.exp();
+        visit: &Visit,
+        advantage: f32,
+        likelihoods: &Likelihoods,
+        value: f32,
+        slopes: &mut Slopes,
+        losses: &mut Losses,
+    ) {
+        let Likelihoods { shares, logs } = likelihoods;
+        let moved = logs[visit.action] - visit.likelihood;
+        let ratio = libm::expf(moved);
         let clip = self.settings.clip_ratio as f32;
-        let advantages = constant(advantages.to_vec());
-        let free = ratio.clone() * advantages.clone();
-        let held = ratio.clone().clamp(1.0 - clip, 1.0 + clip) * advantages;
-        let policy = free.min_pair(held).mean().neg();
-        let value = (values - constant(returns.to_vec())).square().mean() * 0.5;
-        // Forbidden nodes have probability 0, and 0 times their logarithm is still 0: it is finite.
-        let entropy = (logs.clone().exp() * logs).sum_dim(1).mean().neg();
-        let number = |tensor: &Tensor<1>| network::to_vec(tensor.clone().inner()).map(|values| f64::from(values[0]));
-        // The estimate that is never below 0: ratio - 1 - ln(ratio).
-        let ratios = network::to_vec(ratio.inner())?;
-        let divergence = ratios.iter().map(|ratio| f64::from(ratio - 1.0 - libm::logf(*ratio))).sum::<f64>();
-        let losses = Losses {
-            policy: number(&policy)?,
-            value: number(&value)?,
-            entropy: number(&entropy)?,
-            divergence: divergence / ratios.len() as f64,
-        };
-        Ok((policy + value * self.settings.value - entropy * self.settings.entropy, losses))
+        let (free, held) = (ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage);
+        // Where the held ratio counts, it is at its limit, and moving further changes nothing.
+        let pull = if free <= held { -free } else { 0.0 };
+        let entropy = likelihoods.entropy();
+        let worth = self.settings.entropy as f32;
+        slopes.scores.extend(shares.iter().zip(logs).enumerate().map(|(node, (share, log))| {
+            let chosen = if node == visit.action { 1.0 } else { 0.0 };
+            pull * (chosen - share) + worth * share * (log + entropy)
+        }));
+        let error = value - (visit.advantage + visit.value);
+        slopes.values.push(self.settings.value as f32 * error);
+        losses.policy -= f64::from(free.min(held));
+        losses.value += f64::from(0.5 * error * error);
+        losses.entropy += f64::from(entropy);
+        // The estimate that is never below 0.
+        losses.divergence += f64::from(ratio - 1.0 - moved);
     }
 }
 
-/// Draws a choice as likely as its score says; also the logarithm of that likelihood.
-fn sample(scores: &[f32], mask: &[bool], rng: &mut Rng) -> (usize, f32) {
-    let mut choice = network::best(scores, mask);
-    let most = scores[choice];
-    let weight = |(score, allowed): (&f32, &bool)| if *allowed { libm::expf(score - most) } else { 0.0 };
-    let weights: Vec<f32> = scores.iter().zip(mask).map(weight).collect();
-    let total: f32 = weights.iter().sum();
-    let mut point = rng.unit() as f32 * total;
-    for (index, weight) in weights.iter().enumerate() {
-        if *weight > 0.0 && point < *weight {
-            choice = index;
-            break;
+impl Losses {
+    fn scale(&mut self, factor: f64) {
+        for part in [&mut self.policy, &mut self.value, &mut self.entropy, &mut self.divergence] {
+            *part *= factor;
         }
-        point -= weight;
     }
-    (choice, scores[choice] - most - libm::logf(total))
 }
 
 /// Brings numbers to mean 0 and deviation 1.

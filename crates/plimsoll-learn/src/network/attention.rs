@@ -56,7 +56,7 @@ impl Architecture for Attention {
         ]
     }
 
-    fn forward(&self, parameters: &Parameters, inputs: &Inputs, values: bool) -> Output {
+    fn forward(&self, parameters: &Parameters, inputs: &Inputs) -> Output {
         let Self { width, heads, .. } = *self;
         let [size, nodes, _] = inputs.nodes.dims();
         let each = width / heads;
@@ -75,11 +75,9 @@ impl Architecture for Attention {
             apply(pod.clone(), get("head.pod")) + apply(context.clone(), get("head.context")) + row(get("head.bias"));
         let hidden = relu(apply(node, get("head.node")) + apply(matches, get("head.match")) + shared);
         let scores = apply(hidden, get("out.weight")) + row(get("out.bias"));
-        let value = || {
-            let hidden = apply(context, get("value.context")) + apply(pod, get("value.pod"));
-            let hidden = relu(hidden + row(get("value.bias")));
-            (apply(hidden, get("value.out.weight")) + row(get("value.out.bias"))).reshape([size])
-        };
-        Output { scores: inputs.masked(scores.reshape([size, nodes])), values: values.then(value) }
+        let hidden = apply(context, get("value.context")) + apply(pod, get("value.pod"));
+        let hidden = relu(hidden + row(get("value.bias")));
+        let values = apply(hidden, get("value.out.weight")) + row(get("value.out.bias"));
+        Output { scores: inputs.masked(scores.reshape([size, nodes])), values: values.reshape([size]) }
     }
 }

@@ -4,8 +4,8 @@
 
 mod fast;
 
-use super::{Architecture, Batch, ChosenLoss, Gradients, Inputs, NetworkSpec, Output, Parameters, Shape, Size};
-use super::{apply, factored::row};
+use super::{Architecture, Batch, Inputs, NetworkSpec, Output, Parameters, Pass, Shape, Size};
+use super::{apply, factored::row, kernel};
 use crate::model::Weights;
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
@@ -66,26 +66,20 @@ impl Architecture for DeepSets {
         shapes
     }
 
-    fn forward(&self, parameters: &Parameters, inputs: &Inputs, values: bool) -> Output {
+    fn forward(&self, parameters: &Parameters, inputs: &Inputs) -> Output {
         let [size, nodes, _] = inputs.nodes.dims();
         let first = self.first_layer(parameters, inputs);
         let second = relu(layer(parameters, inputs, "layer2", first).0);
         let (scores, most) = layer(parameters, inputs, "layer3", second);
-        let value = || apply(most, parameters.get("value.weight")) + row(parameters.get("value.bias"));
-        Output { scores: inputs.masked(scores.reshape([size, nodes])), values: values.then(|| value().reshape([size])) }
+        let values = apply(most, parameters.get("value.weight")) + row(parameters.get("value.bias"));
+        Output { scores: inputs.masked(scores.reshape([size, nodes])), values: values.reshape([size]) }
     }
 
-    fn fast_scores(&self, weights: &Weights, batch: &Batch) -> Option<Vec<f32>> {
-        Some(fast::Plan::new(weights, self.node_width).scores(batch))
+    fn fast_scores(&self, weights: &Weights, batch: &Batch) -> Option<(Vec<f32>, Vec<f32>)> {
+        Some(kernel::scores(&fast::Plan::new(weights, self.node_width), batch))
     }
 
-    fn fast_gradients(
-        &self,
-        weights: &Weights,
-        batch: &Batch,
-        chosen: &[usize],
-        loss: ChosenLoss,
-    ) -> Option<Gradients> {
-        Some(fast::Plan::new(weights, self.node_width).gradients(weights, batch, chosen, loss))
+    fn fast_pass<'a>(&self, weights: &'a Weights, batch: &'a Batch) -> Option<Box<dyn Pass + 'a>> {
+        Some(Box::new(kernel::Traced::new(fast::Plan::new(weights, self.node_width), weights, batch)))
     }
 }

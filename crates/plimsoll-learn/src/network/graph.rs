@@ -80,7 +80,7 @@ impl Architecture for Graph {
         shapes
     }
 
-    fn forward(&self, parameters: &Parameters, inputs: &Inputs, values: bool) -> Output {
+    fn forward(&self, parameters: &Parameters, inputs: &Inputs) -> Output {
         let [size, nodes, _] = inputs.nodes.dims();
         let get = |name: &str| parameters.get(name);
         let (zone, region, calls) = (inputs.pools(0), inputs.pools(1), self.call_shares(inputs));
@@ -100,10 +100,8 @@ impl Architecture for Graph {
             x = relu(apply(x.clone(), weight("own")) + heard);
         }
         let scores = apply(x.clone(), get("out.weight")) + row(get("out.bias"));
-        let value = || {
-            let hidden = relu(apply(inputs.mean_over_nodes(x), get("value.hidden")) + row(get("value.bias")));
-            (apply(hidden, get("value.out.weight")) + row(get("value.out.bias"))).reshape([size])
-        };
-        Output { scores: inputs.masked(scores.reshape([size, nodes])), values: values.then(value) }
+        let hidden = relu(apply(inputs.mean_over_nodes(x), get("value.hidden")) + row(get("value.bias")));
+        let values = apply(hidden, get("value.out.weight")) + row(get("value.out.bias"));
+        Output { scores: inputs.masked(scores.reshape([size, nodes])), values: values.reshape([size]) }
     }
 }

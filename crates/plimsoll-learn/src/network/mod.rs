@@ -1,13 +1,15 @@
 //! Networks: from what a decision looks like to a score for each node, whatever their number and order.
 //!
 //! An [`Architecture`] says which weights there are and how scores follow from them, in burn's tensors; a [`Network`] joins one with its
-//! weights, which live as plain arrays so that optimisers, files and the forward pass without burn share them.
+//! weights, which live as plain arrays so that optimisers, files and passes without burn share them. Where an architecture knows a faster
+//! way than burn's, that is taken; tests hold it against burn's.
 
 pub mod attention;
 pub mod batch;
 pub mod deepsets;
 pub mod factored;
 pub mod graph;
+mod kernel;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 mod spec;
@@ -19,7 +21,7 @@ pub use spec::{NetworkKind, NetworkSpec, Size};
 
 use crate::error::LearnError;
 use crate::model::{self, NetworkCard, Weights};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use plimsoll_core::rng::Rng;
 use std::collections::BTreeMap;
 
@@ -34,8 +36,8 @@ pub type Gradients = Weights;
 pub struct Output {
     /// A score for each decision and node; [`INVALID`] where the node may not be chosen.
     pub scores: Tensor<2>,
-    /// What each decision is worth, if asked for.
-    pub values: Option<Tensor<1>>,
+    /// What each decision is worth.
+    pub values: Tensor<1>,
 }
 
 /// The shape of an array of weights, and how many numbers flow into each of its outputs.
@@ -84,24 +86,45 @@ impl Parameters {
     }
 }
 
-/// A loss on one score of each decision: from the chosen scores to its slope in each of them.
-pub type ChosenLoss<'a> = &'a mut dyn FnMut(&[f32]) -> Vec<f32>;
+/// The slopes of a loss: how it changes with each score and each value.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Slopes {
+    /// In each score of each decision; 0 where the node may not be chosen.
+    pub scores: Vec<f32>,
+    /// In each decision's value; empty where values do not matter.
+    pub values: Vec<f32>,
+}
+
+/// A loss: from scores and values to its slopes in them.
+pub type Loss<'a> = &'a mut dyn FnMut(&[f32], &[f32]) -> Result<Slopes, LearnError>;
+
+/// A pass forth without burn that can be followed back.
+pub trait Pass {
+    /// The scores.
+    fn scores(&self) -> &[f32];
+
+    /// The values.
+    fn values(&self) -> &[f32];
+
+    /// The gradients of a loss with these slopes.
+    fn back(&self, slopes: &Slopes) -> Gradients;
+}
 
 /// How scores follow from weights.
 pub trait Architecture: Send + Sync {
     /// The weights there are.
     fn shapes(&self) -> Vec<Shape>;
 
-    /// Scores, and values where asked for.
-    fn forward(&self, parameters: &Parameters, inputs: &Inputs, values: bool) -> Output;
+    /// Scores and values.
+    fn forward(&self, parameters: &Parameters, inputs: &Inputs) -> Output;
 
-    /// Scores without burn, where a faster way is known; equal to those of `forward` but for rounding.
-    fn fast_scores(&self, _weights: &Weights, _batch: &Batch) -> Option<Vec<f32>> {
+    /// Scores and values without burn, where a faster way is known; equal to those of `forward` but for rounding.
+    fn fast_scores(&self, _weights: &Weights, _batch: &Batch) -> Option<(Vec<f32>, Vec<f32>)> {
         None
     }
 
-    /// Gradients of a loss on the scores of the chosen nodes alone, where a faster way than burn's is known.
-    fn fast_gradients(&self, _: &Weights, _: &Batch, _chosen: &[usize], _: ChosenLoss) -> Option<Gradients> {
+    /// The same, to be followed back for gradients.
+    fn fast_pass<'a>(&self, _weights: &'a Weights, _batch: &'a Batch) -> Option<Box<dyn Pass + 'a>> {
         None
     }
 }
@@ -165,36 +188,53 @@ impl Network {
     /// A score for each decision and node, row by row.
     pub fn scores(&self, batch: &Batch) -> Result<Vec<f32>, LearnError> {
         match self.architecture.fast_scores(&self.weights, batch) {
-            Some(scores) => Ok(scores),
-            None => to_vec(self.output(batch, false).scores),
+            Some((scores, _)) => Ok(scores),
+            None => to_vec(self.output(batch).0),
         }
     }
 
     /// The same, and what each decision is worth.
     pub fn scores_and_values(&self, batch: &Batch) -> Result<(Vec<f32>, Vec<f32>), LearnError> {
-        let output = self.output(batch, true);
-        let values = output.values.ok_or_else(|| LearnError::Invalid("the network has no values".to_owned()))?;
-        Ok((to_vec(output.scores)?, to_vec(values)?))
+        match self.architecture.fast_scores(&self.weights, batch) {
+            Some(both) => Ok(both),
+            None => self.burn_scores_and_values(batch),
+        }
     }
 
-    /// Scores and values by burn, without a record for gradients.
-    pub fn output(&self, batch: &Batch, values: bool) -> Output {
+    /// The same by burn, whether or not a faster way is known.
+    pub fn burn_scores_and_values(&self, batch: &Batch) -> Result<(Vec<f32>, Vec<f32>), LearnError> {
+        let (scores, values) = self.output(batch);
+        Ok((to_vec(scores)?, to_vec(values)?))
+    }
+
+    fn output(&self, batch: &Batch) -> (Tensor<2>, Tensor<1>) {
         let device = Device::flex();
         let parameters = Parameters::new(&self.weights, &device, false);
-        self.architecture.forward(&parameters, &Inputs::new(batch, &device), values)
+        let Output { scores, values } = self.architecture.forward(&parameters, &Inputs::new(batch, &device));
+        (scores, values)
     }
 
-    /// The gradients of any loss on scores and values.
-    pub fn gradients(
-        &self,
-        batch: &Batch,
-        values: bool,
-        loss: &mut dyn FnMut(Output) -> Result<Tensor<1>, LearnError>,
-    ) -> Result<Gradients, LearnError> {
+    /// The gradients of a loss on scores and values, by the fastest way there is.
+    pub fn gradients(&self, batch: &Batch, loss: Loss) -> Result<Gradients, LearnError> {
+        match self.architecture.fast_pass(&self.weights, batch) {
+            Some(pass) => Ok(pass.back(&loss(pass.scores(), pass.values())?)),
+            None => self.burn_gradients(batch, loss),
+        }
+    }
+
+    /// The same by burn, whether or not a faster way is known.
+    pub fn burn_gradients(&self, batch: &Batch, loss: Loss) -> Result<Gradients, LearnError> {
         let parameters = Parameters::new(&self.weights, &Device::flex().autodiff(), true);
         // Inputs need no gradients: on the plain device they are constants that nothing is recorded for.
-        let output = self.architecture.forward(&parameters, &Inputs::new(batch, &Device::flex()), values);
-        let mut found = loss(output)?.backward();
+        let Output { scores, values } = self.architecture.forward(&parameters, &Inputs::new(batch, &Device::flex()));
+        let slopes = loss(&to_vec(scores.clone().inner())?, &to_vec(values.clone().inner())?)?;
+        let [size, nodes] = scores.dims();
+        // A sum that has the loss' slopes has its gradients, too.
+        let mut sum = (scores * constant(slopes.scores).reshape([size, nodes])).sum();
+        if !slopes.values.is_empty() {
+            sum = sum + (values * constant(slopes.values)).sum();
+        }
+        let mut found = sum.backward();
         let mut gradients = Gradients::new();
         for (name, tensor) in &parameters.0 {
             let weights = &self.weights[name];
@@ -206,18 +246,6 @@ impl Network {
             gradients.insert(name.clone(), model::Tensor { shape: weights.shape.clone(), data });
         }
         Ok(gradients)
-    }
-
-    /// The gradients of a loss on the score of one chosen node of each decision, by the fastest way there is.
-    pub fn chosen_gradients(&self, batch: &Batch, chosen: &[usize], loss: ChosenLoss) -> Result<Gradients, LearnError> {
-        if let Some(gradients) = self.architecture.fast_gradients(&self.weights, batch, chosen, loss) {
-            return Ok(gradients);
-        }
-        self.gradients(batch, false, &mut |output| {
-            let scores = pick(output.scores, chosen);
-            let slopes = loss(&to_vec(scores.clone().inner())?);
-            Ok((scores * constant(slopes)).sum())
-        })
     }
 }
 
@@ -246,23 +274,16 @@ fn check_weights(spec: &NetworkSpec, shapes: &[Shape], weights: &Weights) -> Res
 }
 
 /// The numbers of a tensor.
-pub(crate) fn to_vec<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, LearnError> {
+fn to_vec<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, LearnError> {
     tensor
         .try_into_vec_as::<f32>()
         .map_err(|error| LearnError::Invalid(format!("the network's numbers cannot be read: {error}")))
 }
 
 /// A vector that has no gradient.
-pub(crate) fn constant(values: Vec<f32>) -> Tensor<1> {
+fn constant(values: Vec<f32>) -> Tensor<1> {
     let length = values.len();
     Tensor::from_data(TensorData::new(values, [length]), &Device::flex())
-}
-
-/// One column of each row.
-pub(crate) fn pick(rows: Tensor<2>, columns: &[usize]) -> Tensor<1> {
-    let indices: Vec<i64> = columns.iter().map(|column| *column as i64).collect();
-    let indices = Tensor::<2, Int>::from_data(TensorData::new(indices, [columns.len(), 1]), &Device::flex());
-    rows.gather(1, indices).reshape([columns.len()])
 }
 
 /// `x W'`: every row of every decision through the same matrix.

@@ -78,7 +78,8 @@ impl Size {
 pub struct NetworkSpec {
     /// The kind; `factored` if not said.
     pub kind: NetworkKind,
-    /// Sizes by name. Factored: `tower` 24, `pod` 24, `hidden` 24. Deepsets: `first` 120, `second` 84. Attention: `width` 32, `heads` 4,
+    /// Sizes by name. Factored: `tower` 24, `hidden` 24, `tower_inputs` 0 (how many of a node's
+    /// features, the first ones, its tower reads: those that change with the node alone; 0 for all). Deepsets: `first` 120, `second` 84. Attention: `width` 32, `heads` 4,
     /// `hidden` 32. Graph: `width` 32, `rounds` 2, `calls` 0 (which feature of a node, counted from 1, says how much the pod and what runs
     /// there call each other; 0 for none).
     pub sizes: BTreeMap<String, usize>,
@@ -119,7 +120,7 @@ impl NetworkSpec {
     pub fn architecture(&self) -> Result<Box<dyn Architecture>, LearnError> {
         self.check()?;
         Ok(match self.kind {
-            NetworkKind::Factored => Box::new(Factored::new(self)),
+            NetworkKind::Factored => Box::new(Factored::new(self)?),
             NetworkKind::Deepsets => Box::new(DeepSets::new(self)),
             NetworkKind::Attention => Box::new(Attention::new(self)?),
             NetworkKind::Graph => Box::new(Graph::new(self)?),

@@ -53,9 +53,10 @@ fn close(a: f32, b: f32) -> bool {
 
 fn check(network: &Network, batch: &Batch) -> (Vec<f32>, f32) {
     let (scores, values) = network.scores_and_values(batch).unwrap();
-    // The way that agents act by must agree with the one that gradients are taken from.
-    let fast = network.scores(batch).unwrap();
-    assert!(fast.iter().zip(&scores).all(|(a, b)| close(*a, *b)), "{fast:?} is not {scores:?}");
+    // The fast way, if there is one, must agree with burn's.
+    let (burn, burn_values) = network.burn_scores_and_values(batch).unwrap();
+    assert!(burn.iter().zip(&scores).all(|(a, b)| close(*a, *b)), "{scores:?} is not {burn:?}");
+    assert!(burn_values.iter().zip(&values).all(|(a, b)| close(*a, *b)), "{values:?} is not {burn_values:?}");
     (scores, values[0])
 }
 
@@ -141,8 +142,13 @@ fn slope_along_gradient(kind: NetworkKind, seed: u64) -> (f64, f64) {
         .collect();
     let mut network = Network::new(&spec(kind), seed).unwrap();
     let batch = Batch::new(network.spec(), &seen).unwrap();
-    let (chosen, slopes) = ([0, 2, 1, 3], [0.7_f32, -1.3, 0.4, 0.9]);
-    let gradients = network.chosen_gradients(&batch, &chosen, &mut |_| slopes.to_vec()).unwrap();
+    // As of a policy's loss: slopes in all scores and in the values.
+    let count = batch.size * batch.nodes;
+    let slopes = Slopes {
+        scores: (0..count).map(|place| if batch.mask[place] { (place as f32).sin() } else { 0.0 }).collect(),
+        values: vec![0.5, -0.2, 0.3, 0.9],
+    };
+    let gradients = network.gradients(&batch, &mut |_, _| Ok(slopes.clone())).unwrap();
     let squared: f64 = gradients.values().flat_map(|tensor| &tensor.data).map(|value| f64::from(*value).powi(2)).sum();
     let step = 2e-4 / squared.sqrt();
     let mut shift = |by: f64| {
@@ -150,15 +156,19 @@ fn slope_along_gradient(kind: NetworkKind, seed: u64) -> (f64, f64) {
             let gradient = &gradients[name].data;
             tensor.data.iter_mut().zip(gradient).for_each(|(weight, slope)| *weight += (by * f64::from(*slope)) as f32);
         }
-        let scores = network.scores(&batch).unwrap();
-        (0..4).map(|row| f64::from(slopes[row] * batch.row(&scores, row)[chosen[row]])).sum::<f64>()
+        let (scores, values) = network.scores_and_values(&batch).unwrap();
+        let sum = |slopes: &[f32], outputs: &[f32]| -> f64 {
+            let both = slopes.iter().zip(outputs).filter(|(slope, _)| **slope != 0.0);
+            both.map(|(slope, output)| f64::from(*slope) * f64::from(*output)).sum()
+        };
+        sum(&slopes.scores, &scores) + sum(&slopes.values, &values)
     };
     let (above, below) = (shift(step), shift(-2.0 * step));
     ((above - below) / (2.0 * step), squared)
 }
 
 #[test]
-fn gradients_of_chosen_scores_are_those_of_differences() {
+fn gradients_are_those_of_differences() {
     for kind in NetworkKind::ALL {
         let pairs: Vec<(f64, f64)> = (0..20).map(|seed| slope_along_gradient(kind, seed)).collect();
         // A few may step over the kink of a ReLU or of a maximum.
@@ -167,34 +177,49 @@ fn gradients_of_chosen_scores_are_those_of_differences() {
     }
 }
 
-#[test]
-fn the_fast_way_back_of_deepsets_finds_the_gradients_that_burn_finds() {
-    let spec = NetworkSpec::new(NetworkKind::Deepsets, 16, 4);
-    let network = Network::new(&spec, 11).unwrap();
+/// Decisions of 1 to 20 nodes, with 16 features for a node and 4 for a pod, more than go into one group.
+fn decisions() -> Vec<Observation> {
     let mut rng = Rng::new(2);
     let mut number = || rng.unit() as f32 * 2.0 - 1.0;
-    // More decisions than one group, of differing numbers of nodes.
-    let seen: Vec<Observation> = (0..37)
-        .map(|index| {
-            let count = 1 + index % 20;
-            Observation {
-                node_width: 16,
-                nodes: (0..count * 16).map(|_| number()).collect(),
-                pod: (0..4).map(|_| number()).collect(),
-                mask: vec![true; count],
-                places: Vec::new(),
+    let one = |index: usize| {
+        let count = 1 + index % 20;
+        Observation {
+            node_width: 16,
+            nodes: (0..count * 16).map(|_| number()).collect(),
+            pod: (0..4).map(|_| number()).collect(),
+            mask: (0..count).map(|node| node % 4 != 1).collect(),
+            places: Vec::new(),
+        }
+    };
+    (0..37).map(one).collect()
+}
+
+#[test]
+fn the_fast_way_back_finds_the_gradients_that_burn_finds() {
+    let seen = decisions();
+    for kind in [NetworkKind::Deepsets, NetworkKind::Factored] {
+        let mut spec = NetworkSpec::new(kind, 16, 4);
+        if kind == NetworkKind::Factored {
+            spec.sizes.insert("tower_inputs".to_owned(), 11);
+        }
+        let network = Network::new(&spec, 11).unwrap();
+        let batch = Batch::new(&spec, &seen).unwrap();
+        let dense = |place: usize| if batch.mask[place] { (place as f32).sin() } else { 0.0 };
+        // As of Q-learning, with one score a decision, and as of a policy's loss.
+        let sparse = |place: usize| if place % batch.nodes == 0 { (place as f32).cos() } else { 0.0 };
+        let values: Vec<f32> = (0..seen.len()).map(|row| (row as f32).cos()).collect();
+        for (scores, values) in [(&sparse as &dyn Fn(usize) -> f32, Vec::new()), (&dense, values)] {
+            let scores = (0..batch.mask.len()).map(scores).collect();
+            let slopes = Slopes { scores, values };
+            let fast = network.gradients(&batch, &mut |_, _| Ok(slopes.clone())).unwrap();
+            let burn = network.burn_gradients(&batch, &mut |_, _| Ok(slopes.clone())).unwrap();
+            assert_eq!(fast.len(), burn.len());
+            for (name, burn) in burn {
+                for (place, (fast, burn)) in fast[&name].data.iter().zip(&burn.data).enumerate() {
+                    let close = (fast - burn).abs() < 2e-4 * (1.0 + burn.abs());
+                    assert!(close, "{kind}: {name} at {place}: {fast} is not {burn}");
+                }
             }
-        })
-        .collect();
-    let batch = Batch::new(&spec, &seen).unwrap();
-    let chosen: Vec<usize> = seen.iter().enumerate().map(|(index, seen)| index * 7 % seen.node_count()).collect();
-    let slopes: Vec<f32> = (0..37).map(|index| (index as f32).sin()).collect();
-    let fast = network.chosen_gradients(&batch, &chosen, &mut |_| slopes.clone()).unwrap();
-    let burn = network
-        .gradients(&batch, false, &mut |output| Ok((pick(output.scores, &chosen) * constant(slopes.clone())).sum()));
-    for (name, burn) in burn.unwrap() {
-        for (place, (fast, burn)) in fast[&name].data.iter().zip(&burn.data).enumerate() {
-            assert!((fast - burn).abs() < 1e-4 * (1.0 + burn.abs()), "{name} at {place}: {fast} is not {burn}");
         }
     }
 }

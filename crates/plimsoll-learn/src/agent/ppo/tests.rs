@@ -81,16 +81,44 @@ fn advantages_are_those_of_a_walk_by_hand() {
     assert!((found[3] - (1.0 + 0.5 * end - 2.0)).abs() < 1e-5);
 }
 
+/// The loss as it stands in the paper, for one visit.
+fn loss(agent: &Ppo, visit: &Visit, scores: &[f32], value: f32) -> f64 {
+    let PpoSettings { clip_ratio, entropy, value: weight, .. } = agent.settings;
+    let total: f64 = scores.iter().map(|score| f64::from(*score).exp()).sum();
+    let log = |node: usize| f64::from(scores[node]) - total.ln();
+    let ratio = (log(visit.action) - f64::from(visit.likelihood)).exp();
+    let advantage = f64::from(visit.advantage);
+    let gain = (ratio * advantage).min(ratio.clamp(1.0 - clip_ratio, 1.0 + clip_ratio) * advantage);
+    let undecided: f64 = -(0..scores.len()).map(|node| log(node) * log(node).exp()).sum::<f64>();
+    let error = f64::from(value - visit.advantage - visit.value);
+    -gain + weight * 0.5 * error * error - entropy * undecided
+}
+
 #[test]
-fn choices_are_drawn_as_likely_as_their_scores_say() {
-    let scores = [0.0, network::INVALID, 2.0_f32.ln(), f32::ln(5.0)];
-    let mut rng = Rng::new(3);
-    let mut counts = [0; 4];
-    for _ in 0..8_000 {
-        let (choice, likelihood) = sample(&scores, &[true, false, true, true], &mut rng);
-        counts[choice] += 1;
-        assert!((likelihood - (scores[choice] - f32::ln(8.0))).abs() < 1e-5);
+fn slopes_are_those_of_the_loss_by_differences() {
+    let agent = agent(PpoSettings { entropy: 0.3, ..settings(100) }, NetworkKind::Factored, Largest::boxed, 1);
+    let scores = [0.3_f32, -0.8, 1.1];
+    // Within the limits, and beyond them on either side.
+    let visits = [(0, -1.3, 1.5), (0, -1.9, 1.5), (1, -2.4, -0.7), (2, -2.0, -0.7), (2, -2.0, 0.7)];
+    for (action, likelihood, advantage) in visits {
+        let (seen, value, reward) = (Arc::default(), 0.4, 0.0);
+        let visit = Visit { seen, action, likelihood, value, reward, discount: 0.0, cut: None, advantage };
+        let mut slopes = Slopes::default();
+        let likelihoods = Likelihoods::new(&scores, &[true; 3]);
+        agent.slopes(&visit, advantage, &likelihoods, 0.9, &mut slopes, &mut Losses::default());
+        let step = 1e-3;
+        for node in 0..3 {
+            let moved = |by: f32| {
+                let mut scores = scores;
+                scores[node] += by;
+                loss(&agent, &visit, &scores, 0.9)
+            };
+            let measured = (moved(step) - moved(-step)) / f64::from(2.0 * step);
+            let found = f64::from(slopes.scores[node]);
+            assert!((measured - found).abs() < 2e-3, "action {action}, node {node}: {measured} is not {found}");
+        }
+        let moved = |by: f32| loss(&agent, &visit, &scores, 0.9 + by);
+        let measured = (moved(step) - moved(-step)) / f64::from(2.0 * step);
+        assert!((measured - f64::from(slopes.values[0])).abs() < 2e-3);
     }
-    assert_eq!(counts[1], 0);
-    assert!((900..1_100).contains(&counts[0]) && (1_850..2_150).contains(&counts[2]), "{counts:?}");
 }

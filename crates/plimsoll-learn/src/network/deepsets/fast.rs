@@ -1,62 +1,17 @@
-//! DeepSets without burn: scores and gradients for learning what choices are worth.
+//! DeepSets without burn.
 //!
-//! A loss on one score of each decision leaves few traces: the chosen node's row, and in each layer the one node at which each feature is at
-//! its maximum. Following only those, the way back costs a tenth of the way forth. One decision's rows fit into the processor's cache, so
-//! each goes through all layers before the next.
+//! A loss on few scores of a decision leaves few traces: the rows of those nodes, and in each layer the one node at which each feature is at
+//! its maximum. Following only those, the way back of Q-learning costs a tenth of the way forth. One decision's rows fit into the
+//! processor's cache, so each goes through all layers before the next.
 
-use crate::model::{Tensor, Weights};
-use crate::network::{Batch, ChosenLoss, Gradients, INVALID};
+use crate::model::Weights;
+use crate::network::kernel::{self, Matrix, Through, add, add_outer, add_product, dot, gate, pod_of, rows_of};
+use crate::network::{Batch, Gradients};
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
-/// Rows that go through a matrix together, so that each of its numbers is read once for all of them.
-const ROWS: usize = 6;
-/// Rows of numbers are padded to a multiple of this: two of the widest vectors.
-const ALIGN: usize = 32;
-/// Decisions that are worked on together. Sums are taken within such a group and then in their order, whoever is free takes the next, so
-/// results do not depend on the number of cores.
-const GROUP: usize = 16;
-
-/// A matrix and its transpose, rows padded.
-struct Matrix {
-    outputs: usize,
-    inputs: usize,
-    /// Outputs × padded inputs.
-    rows: Vec<f32>,
-    /// Inputs × padded outputs.
-    columns: Vec<f32>,
-}
-
-impl Matrix {
-    fn new(tensor: &Tensor, from: usize, to: usize) -> Self {
-        let (outputs, all, inputs) = (tensor.shape[0], tensor.shape[1], to - from);
-        let mut rows = vec![0.0; outputs * padded(inputs)];
-        let mut columns = vec![0.0; inputs * padded(outputs)];
-        for output in 0..outputs {
-            for input in 0..inputs {
-                let value = tensor.data[output * all + from + input];
-                rows[output * padded(inputs) + input] = value;
-                columns[input * padded(outputs) + output] = value;
-            }
-        }
-        Self { outputs, inputs, rows, columns }
-    }
-}
-
-fn padded(length: usize) -> usize {
-    length.next_multiple_of(ALIGN)
-}
-
-fn vector(tensor: &Tensor) -> Vec<f32> {
-    let mut vector = tensor.data.clone();
-    vector.resize(padded(vector.len()), 0.0);
-    vector
-}
-
-/// The weights, laid out for the way forth and back.
+/// The weights.
 pub struct Plan {
     node_width: usize,
-    pod_width: usize,
     lambda1: Matrix,
     gamma1: Matrix,
     /// Of the pod's numbers, `Lambda - Gamma`: they are the same for all nodes, so their maximum is themselves.
@@ -68,12 +23,13 @@ pub struct Plan {
     lambda3: Vec<f32>,
     gamma3: Vec<f32>,
     bias3: f32,
+    value: Vec<f32>,
+    value_bias: f32,
 }
 
-/// What a decision left behind on the way forth.
+/// What a decision leaves behind: outputs of the layers, their maxima and where those are.
 #[derive(Default)]
-struct Trace {
-    count: usize,
+pub struct Trace {
     inputs_most: Vec<f32>,
     first: Vec<f32>,
     first_most: Vec<f32>,
@@ -83,21 +39,20 @@ struct Trace {
     second_at: Vec<u32>,
 }
 
-/// Gradients of a group of decisions, in the layouts that they are added up in.
-#[derive(Clone)]
-struct Sums {
-    /// Inputs × padded outputs.
+/// Gradients: of the first layer inputs × padded outputs, of the second outputs × padded inputs.
+pub struct Sums {
     lambda1: Vec<f32>,
     gamma1: Vec<f32>,
     pod1: Vec<f32>,
     bias1: Vec<f32>,
-    /// Outputs × padded inputs.
     lambda2: Vec<f32>,
     gamma2: Vec<f32>,
     bias2: Vec<f32>,
     lambda3: Vec<f32>,
     gamma3: Vec<f32>,
-    bias3: f32,
+    bias3: Vec<f32>,
+    value: Vec<f32>,
+    value_bias: Vec<f32>,
 }
 
 impl Plan {
@@ -107,47 +62,30 @@ impl Plan {
         let width = lambda1.shape[1];
         let mut difference = lambda1.clone();
         difference.data.iter_mut().zip(&gamma1.data).for_each(|(value, gamma)| *value -= gamma);
-        let (lambda2, gamma2) = (get("layer2.lambda.weight"), get("layer2.gamma.weight"));
         Self {
             node_width,
-            pod_width: width - node_width,
-            lambda1: Matrix::new(lambda1, 0, node_width),
-            gamma1: Matrix::new(gamma1, 0, node_width),
-            pod1: Matrix::new(&difference, node_width, width),
-            bias1: vector(get("layer1.lambda.bias")),
-            lambda2: Matrix::new(lambda2, 0, lambda2.shape[1]),
-            gamma2: Matrix::new(gamma2, 0, gamma2.shape[1]),
-            bias2: vector(get("layer2.lambda.bias")),
-            lambda3: vector(get("layer3.lambda.weight")),
-            gamma3: vector(get("layer3.gamma.weight")),
+            lambda1: Matrix::part(lambda1, 0, node_width),
+            gamma1: Matrix::part(gamma1, 0, node_width),
+            pod1: Matrix::part(&difference, node_width, width),
+            bias1: kernel::vector(get("layer1.lambda.bias")),
+            lambda2: Matrix::new(get("layer2.lambda.weight")),
+            gamma2: Matrix::new(get("layer2.gamma.weight")),
+            bias2: kernel::vector(get("layer2.lambda.bias")),
+            lambda3: kernel::vector(get("layer3.lambda.weight")),
+            gamma3: kernel::vector(get("layer3.gamma.weight")),
             bias3: get("layer3.lambda.bias").data[0],
+            value: kernel::vector(get("value.weight")),
+            value_bias: get("value.bias").data[0],
         }
     }
+}
 
-    /// A score for each decision and node.
-    pub fn scores(&self, batch: &Batch) -> Vec<f32> {
-        let mut scores = vec![INVALID; batch.size * batch.nodes];
-        // Scores do not add up over decisions, so these groups may follow the number of cores.
-        let group_size = batch.size.div_ceil(2 * rayon::current_num_threads()).max(1);
-        let work = |(group, scores): (usize, &mut [f32])| {
-            let mut trace = Trace::default();
-            for (index, scores) in scores.chunks_mut(batch.nodes).enumerate() {
-                let index = group * group_size + index;
-                Arch::new().dispatch(Forth { plan: self, batch, index, trace: &mut trace });
-                for (node, (score, allowed)) in scores.iter_mut().zip(batch.mask_row(index)).enumerate() {
-                    if *allowed {
-                        *score = self.score(&trace, node);
-                    }
-                }
-            }
-        };
-        if batch.size == 1 {
-            // Waking another core would take longer than the work.
-            work((0, &mut scores));
-        } else {
-            scores.par_chunks_mut(group_size * batch.nodes).enumerate().for_each(work);
-        }
-        scores
+impl kernel::Plan for Plan {
+    type Trace = Trace;
+    type Sums = Sums;
+
+    fn forth(&self, batch: &Batch, index: usize, trace: &mut Trace) {
+        Arch::new().dispatch(Forth { plan: self, batch, index, trace });
     }
 
     fn score(&self, trace: &Trace, node: usize) -> f32 {
@@ -156,35 +94,11 @@ impl Plan {
         dot(row, &self.lambda3) - dot(&trace.second_most, &self.gamma3) + self.bias3
     }
 
-    /// Gradients of a loss on the scores of the chosen nodes.
-    pub fn gradients(&self, weights: &Weights, batch: &Batch, chosen: &[usize], loss: ChosenLoss) -> Gradients {
-        let forth = |index: usize| {
-            let mut trace = Trace::default();
-            Arch::new().dispatch(Forth { plan: self, batch, index, trace: &mut trace });
-            trace
-        };
-        let traces: Vec<Trace> = (0..batch.size).into_par_iter().with_min_len(GROUP).map(forth).collect();
-        let scores: Vec<f32> = traces.iter().zip(chosen).map(|(trace, node)| self.score(trace, *node)).collect();
-        let slopes = loss(&scores);
-        let groups: Vec<Sums> = traces
-            .par_chunks(GROUP)
-            .enumerate()
-            .map(|(group, traces)| {
-                let mut sums = self.sums();
-                for (index, trace) in traces.iter().enumerate() {
-                    let index = group * GROUP + index;
-                    let (chosen, slope) = (chosen[index], slopes[index]);
-                    Arch::new().dispatch(Back { plan: self, batch, index, chosen, slope, trace, sums: &mut sums });
-                }
-                sums
-            })
-            .collect();
-        let mut total = self.sums();
-        groups.iter().for_each(|sums| total.add(sums));
-        total.gradients(self, weights)
+    fn value(&self, trace: &Trace) -> f32 {
+        dot(&trace.second_most, &self.value) + self.value_bias
     }
 
-    fn sums(&self) -> Sums {
+    fn zero(&self) -> Sums {
         let zeros = |like: &Vec<f32>| vec![0.0; like.len()];
         Sums {
             lambda1: zeros(&self.lambda1.columns),
@@ -196,65 +110,56 @@ impl Plan {
             bias2: zeros(&self.bias2),
             lambda3: zeros(&self.lambda3),
             gamma3: zeros(&self.gamma3),
-            bias3: 0.0,
+            bias3: vec![0.0],
+            value: zeros(&self.value),
+            value_bias: vec![0.0],
         }
+    }
+
+    fn back(&self, batch: &Batch, index: usize, trace: &Trace, slopes: (&[f32], f32), sums: &mut Sums) {
+        Arch::new().dispatch(Back { plan: self, batch, index, trace, slopes, sums });
+    }
+
+    fn arrays(sums: &mut Sums) -> Vec<&mut Vec<f32>> {
+        vec![
+            &mut sums.lambda1,
+            &mut sums.gamma1,
+            &mut sums.pod1,
+            &mut sums.bias1,
+            &mut sums.lambda2,
+            &mut sums.gamma2,
+            &mut sums.bias2,
+            &mut sums.lambda3,
+            &mut sums.gamma3,
+            &mut sums.bias3,
+            &mut sums.value,
+            &mut sums.value_bias,
+        ]
+    }
+
+    fn gradients(&self, sums: &Sums, weights: &Weights) -> Gradients {
+        // The pod's numbers stand behind the node's; their maximum is themselves, so Gamma's slope is Lambda's, turned round.
+        let first = |of_nodes: &[f32], sign: f32| {
+            let of_pod = sums.pod1.iter().map(|value| sign * value);
+            kernel::transposed(&of_nodes.iter().copied().chain(of_pod).collect::<Vec<f32>>(), self.lambda1.outputs)
+        };
+        let data = |name: &str| match name {
+            "layer1.lambda.weight" => first(&sums.lambda1, 1.0),
+            "layer1.gamma.weight" => first(&sums.gamma1, -1.0),
+            "layer1.lambda.bias" => sums.bias1.clone(),
+            "layer2.lambda.weight" => kernel::unpadded(&sums.lambda2, self.lambda2.inputs),
+            "layer2.gamma.weight" => kernel::unpadded(&sums.gamma2, self.gamma2.inputs),
+            "layer2.lambda.bias" => sums.bias2.clone(),
+            "layer3.lambda.weight" => sums.lambda3.clone(),
+            "layer3.gamma.weight" => sums.gamma3.clone(),
+            "layer3.lambda.bias" => sums.bias3.clone(),
+            "value.weight" => sums.value.clone(),
+            _ => sums.value_bias.clone(),
+        };
+        kernel::named(weights, data)
     }
 }
 
-impl Sums {
-    fn add(&mut self, other: &Self) {
-        let pairs = [
-            (&mut self.lambda1, &other.lambda1),
-            (&mut self.gamma1, &other.gamma1),
-            (&mut self.pod1, &other.pod1),
-            (&mut self.bias1, &other.bias1),
-            (&mut self.lambda2, &other.lambda2),
-            (&mut self.gamma2, &other.gamma2),
-            (&mut self.bias2, &other.bias2),
-            (&mut self.lambda3, &other.lambda3),
-            (&mut self.gamma3, &other.gamma3),
-        ];
-        for (sum, other) in pairs {
-            sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
-        }
-        self.bias3 += other.bias3;
-    }
-
-    /// As gradients by name, in the weights' shapes; the head for values is not touched.
-    fn gradients(&self, plan: &Plan, weights: &Weights) -> Gradients {
-        let Plan { node_width, pod_width, lambda1, lambda2, .. } = plan;
-        let first = |of_nodes: &[f32], of_pod_sign: f32| {
-            let width = padded(lambda1.outputs);
-            let mut data = Vec::with_capacity(lambda1.outputs * (node_width + pod_width));
-            for output in 0..lambda1.outputs {
-                data.extend((0..*node_width).map(|input| of_nodes[input * width + output]));
-                data.extend((0..*pod_width).map(|input| of_pod_sign * self.pod1[input * width + output]));
-            }
-            data
-        };
-        let second = |rows: &[f32]| -> Vec<f32> {
-            rows.chunks(padded(lambda2.inputs)).flat_map(|row| row[..lambda2.inputs].to_vec()).collect()
-        };
-        let data = |name: &str, like: &Tensor| match name {
-            "layer1.lambda.weight" => first(&self.lambda1, 1.0),
-            "layer1.gamma.weight" => first(&self.gamma1, -1.0),
-            "layer1.lambda.bias" => self.bias1[..like.data.len()].to_vec(),
-            "layer2.lambda.weight" => second(&self.lambda2),
-            "layer2.gamma.weight" => second(&self.gamma2),
-            "layer2.lambda.bias" => self.bias2[..like.data.len()].to_vec(),
-            "layer3.lambda.weight" => self.lambda3[..like.data.len()].to_vec(),
-            "layer3.gamma.weight" => self.gamma3[..like.data.len()].to_vec(),
-            "layer3.lambda.bias" => vec![self.bias3],
-            _ => vec![0.0; like.data.len()],
-        };
-        let named = |(name, like): (&String, &Tensor)| {
-            (name.clone(), Tensor { shape: like.shape.clone(), data: data(name, like) })
-        };
-        weights.iter().map(named).collect()
-    }
-}
-
-/// The way forth of one decision.
 struct Forth<'a> {
     plan: &'a Plan,
     batch: &'a Batch,
@@ -268,34 +173,30 @@ impl WithSimd for Forth<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { plan, batch, index, trace } = self;
-        let rows = index * batch.nodes..(index + 1) * batch.nodes;
-        // Padding stands at the end of a row of nodes.
-        trace.count = batch.present[rows.clone()].iter().filter(|present| **present).count();
-        let x = &batch.features[rows.start * plan.node_width..(rows.start + trace.count) * plan.node_width];
-        let pod = &batch.pods[index * plan.pod_width..(index + 1) * plan.pod_width];
+        let (_, x) = rows_of(batch, index);
         most_of(x, plan.node_width, &mut trace.inputs_most, &mut trace.first_at);
         let mut shared = plan.bias1.clone();
-        subtract(simd, &mut shared, &plan.gamma1, &trace.inputs_most);
-        for (value, column) in pod.iter().zip(plan.pod1.columns.chunks_exact(shared.len())) {
-            add(simd, &mut shared, *value, column);
-        }
-        through(simd, x, &plan.lambda1, &shared, &mut trace.first);
+        add_product(simd, &mut shared, -1.0, &plan.gamma1.columns, &trace.inputs_most);
+        add_product(simd, &mut shared, 1.0, &plan.pod1.columns, pod_of(batch, index));
+        let through = |matrix, stride, start: &'_ [f32], x: &[f32], out: &mut Vec<f32>| {
+            kernel::rows_through(simd, x, Through { matrix, stride, start: Some(start), relu: true }, out);
+        };
+        through(&plan.lambda1, plan.node_width, &shared, x, &mut trace.first);
         most_of(&trace.first, shared.len(), &mut trace.first_most, &mut trace.first_at);
+        let stride = shared.len();
         let mut shared = plan.bias2.clone();
-        subtract(simd, &mut shared, &plan.gamma2, &trace.first_most);
-        through_padded(simd, &trace.first, &plan.lambda2, &shared, &mut trace.second);
+        add_product(simd, &mut shared, -1.0, &plan.gamma2.columns, &trace.first_most);
+        through(&plan.lambda2, stride, &shared, &trace.first, &mut trace.second);
         most_of(&trace.second, shared.len(), &mut trace.second_most, &mut trace.second_at);
     }
 }
 
-/// The way back of one decision.
 struct Back<'a> {
     plan: &'a Plan,
     batch: &'a Batch,
     index: usize,
-    chosen: usize,
-    slope: f32,
     trace: &'a Trace,
+    slopes: (&'a [f32], f32),
     sums: &'a mut Sums,
 }
 
@@ -304,40 +205,44 @@ impl WithSimd for Back<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { plan, trace, slope, chosen, .. } = self;
+        let Self { plan, trace, slopes: (scores, value), .. } = self;
         let sums = &mut *self.sums;
         let (first_width, second_width) = (plan.bias1.len(), plan.bias2.len());
-        let chosen_row = &trace.second[chosen * second_width..(chosen + 1) * second_width];
-        sums.bias3 += slope;
-        add(simd, &mut sums.lambda3, slope, chosen_row);
-        add(simd, &mut sums.gamma3, -slope, &trace.second_most);
-        // Slopes in the outputs of the first layer, and which of its rows have any.
-        let mut first = vec![0.0; trace.count * first_width];
-        let mut touched = vec![false; trace.count];
+        let count = trace.first.len() / first_width;
+        let total: f32 = scores[..count].iter().sum();
+        sums.bias3[0] += total;
+        sums.value_bias[0] += value;
+        add(simd, &mut sums.gamma3, -total, &trace.second_most);
+        add(simd, &mut sums.value, value, &trace.second_most);
+        // Slopes in the outputs of the first layer and in their maxima, and which rows have any.
+        let mut first = vec![0.0; count * first_width];
         let mut first_most = vec![0.0; first_width];
-        for (output, chosen_value) in chosen_row.iter().enumerate().take(plan.lambda2.outputs) {
-            let weight = &plan.lambda2.rows[output * first_width..(output + 1) * first_width];
-            let into = output * first_width..(output + 1) * first_width;
-            let mut both = 0.0;
-            let mut from = |node: usize, slope: f32| {
-                let row = node * first_width..(node + 1) * first_width;
-                add(simd, &mut sums.lambda2[into.clone()], slope, &trace.first[row.clone()]);
-                add(simd, &mut first[row], slope, weight);
-                touched[node] = true;
-                both += slope;
-            };
+        let mut touched = vec![false; count];
+        let mut shared = vec![0.0; second_width];
+        let mut follow = |node: usize, output: usize, slope: f32, lambda2: &mut [f32]| {
+            let (row, weight) = (node * first_width.., output * first_width..);
+            add(simd, &mut lambda2[weight.clone()][..first_width], slope, &trace.first[row.clone()][..first_width]);
+            add(simd, &mut first[row][..first_width], slope, &plan.lambda2.rows[weight][..first_width]);
+            touched[node] = true;
+            shared[output] += slope;
+        };
+        for (node, slope) in scores[..count].iter().enumerate().filter(|(_, slope)| **slope != 0.0) {
+            let row = &trace.second[node * second_width..(node + 1) * second_width];
+            add(simd, &mut sums.lambda3, *slope, row);
             // Below zero a ReLU lets nothing through.
-            if *chosen_value > 0.0 {
-                from(chosen, slope * plan.lambda3[output]);
+            for (output, _) in row.iter().enumerate().filter(|(_, output)| **output > 0.0) {
+                follow(node, output, slope * plan.lambda3[output], &mut sums.lambda2);
             }
-            if trace.second_most[output] > 0.0 {
-                from(trace.second_at[output] as usize, -slope * plan.gamma3[output]);
-            }
-            if both != 0.0 {
-                sums.bias2[output] += both;
-                add(simd, &mut sums.gamma2[into.clone()], -both, &trace.first_most);
-                add(simd, &mut first_most, -both, &plan.gamma2.rows[into]);
-            }
+        }
+        for (output, _) in trace.second_most.iter().enumerate().filter(|(_, most)| **most > 0.0) {
+            let slope = value * plan.value[output] - total * plan.gamma3[output];
+            follow(trace.second_at[output] as usize, output, slope, &mut sums.lambda2);
+        }
+        add(simd, &mut sums.bias2, 1.0, &shared);
+        for (output, slope) in shared.iter().enumerate().filter(|(_, slope)| **slope != 0.0) {
+            let weight = output * first_width..(output + 1) * first_width;
+            add(simd, &mut sums.gamma2[weight.clone()], -slope, &trace.first_most);
+            add(simd, &mut first_most, -slope, &plan.gamma2.rows[weight]);
         }
         for (output, slope) in first_most.into_iter().enumerate().take(plan.lambda1.outputs) {
             let node = trace.first_at[output] as usize;
@@ -353,46 +258,19 @@ impl Back<'_> {
     fn first_layer<S: Simd>(self, simd: S, slopes: &mut [f32], touched: &[bool]) {
         let Self { plan, batch, index, trace, sums, .. } = self;
         let width = plan.bias1.len();
+        let (_, x) = rows_of(batch, index);
         let mut shared = vec![0.0; width];
-        for (node, slopes) in slopes.chunks_exact_mut(width).enumerate().filter(|(node, _)| touched[*node]) {
-            let outputs = &trace.first[node * width..(node + 1) * width];
-            slopes
-                .iter_mut()
-                .zip(outputs)
-                .for_each(|(slope, output)| *slope = if *output > 0.0 { *slope } else { 0.0 });
-            let row = (index * batch.nodes + node) * plan.node_width;
-            let x = &batch.features[row..row + plan.node_width];
-            for (value, sum) in x.iter().zip(sums.lambda1.chunks_exact_mut(width)) {
-                add(simd, sum, *value, slopes);
-            }
+        let rows =
+            slopes.chunks_exact_mut(width).zip(trace.first.chunks_exact(width)).zip(x.chunks_exact(plan.node_width));
+        for (((slopes, outputs), x), _) in rows.zip(touched).filter(|(_, touched)| **touched) {
+            gate(slopes, outputs);
+            add_outer(simd, &mut sums.lambda1, x, slopes);
             add(simd, &mut shared, 1.0, slopes);
         }
         add(simd, &mut sums.bias1, 1.0, &shared);
-        for (most, sum) in trace.inputs_most.iter().zip(sums.gamma1.chunks_exact_mut(width)) {
-            add(simd, sum, -most, &shared);
-        }
-        let pod = &batch.pods[index * plan.pod_width..(index + 1) * plan.pod_width];
-        for (value, sum) in pod.iter().zip(sums.pod1.chunks_exact_mut(width)) {
-            add(simd, sum, *value, &shared);
-        }
-    }
-}
-
-/// `sum += factor × row`, over padded rows.
-#[inline(always)]
-fn add<S: Simd>(simd: S, sum: &mut [f32], factor: f32, row: &[f32]) {
-    let factor = simd.splat_f32s(factor);
-    for (sum, row) in S::as_mut_simd_f32s(sum).0.iter_mut().zip(S::as_simd_f32s(row).0) {
-        *sum = simd.mul_add_e_f32s(factor, *row, *sum);
-    }
-}
-
-/// `sum -= matrix × vector`.
-#[inline(always)]
-fn subtract<S: Simd>(simd: S, sum: &mut [f32], matrix: &Matrix, vector: &[f32]) {
-    let width = sum.len();
-    for (value, column) in vector.iter().zip(matrix.columns.chunks_exact(width)) {
-        add(simd, sum, -value, column);
+        add_outer(simd, &mut sums.pod1, pod_of(batch, index), &shared);
+        shared.iter_mut().for_each(|slope| *slope = -*slope);
+        add_outer(simd, &mut sums.gamma1, &trace.inputs_most, &shared);
     }
 }
 
@@ -411,62 +289,4 @@ fn most_of(rows: &[f32], width: usize, most: &mut Vec<f32>, at: &mut Vec<u32>) {
             *at = if better { index as u32 } else { *at };
         }
     }
-}
-
-#[inline(always)]
-fn through<S: Simd>(simd: S, x: &[f32], matrix: &Matrix, shared: &[f32], out: &mut Vec<f32>) {
-    rows_through(simd, x, matrix.inputs, matrix, shared, out);
-}
-
-#[inline(always)]
-fn through_padded<S: Simd>(simd: S, x: &[f32], matrix: &Matrix, shared: &[f32], out: &mut Vec<f32>) {
-    rows_through(simd, x, padded(matrix.inputs), matrix, shared, out);
-}
-
-/// `out = relu(shared + matrix × x)` for every row of `x`, which are `stride` apart.
-#[inline(always)]
-fn rows_through<S: Simd>(simd: S, x: &[f32], stride: usize, matrix: &Matrix, shared: &[f32], out: &mut Vec<f32>) {
-    let width = shared.len();
-    let two = 2 * S::F32_LANES;
-    out.resize(x.len() / stride * width, 0.0);
-    for (x, out) in x.chunks(ROWS * stride).zip(out.chunks_mut(ROWS * width)) {
-        let last = x.len() / stride - 1;
-        // The last rows may be fewer: the others then repeat the last one, and are not written.
-        let row = |index: usize| {
-            let start = index.min(last) * stride;
-            &x[start..start + matrix.inputs]
-        };
-        let [r0, r1, r2, r3, r4, r5] = std::array::from_fn(row);
-        for column in (0..width).step_by(two) {
-            let start = S::as_simd_f32s(&shared[column..column + two]).0;
-            let mut sums = [[start[0], start[1]]; ROWS];
-            let weights = matrix.columns.chunks_exact(width);
-            for ((((((weights, x0), x1), x2), x3), x4), x5) in weights.zip(r0).zip(r1).zip(r2).zip(r3).zip(r4).zip(r5) {
-                let weights = S::as_simd_f32s(&weights[column..column + two]).0;
-                let (a, b) = (weights[0], weights[1]);
-                for (sums, x) in sums.iter_mut().zip([x0, x1, x2, x3, x4, x5]) {
-                    let x = simd.splat_f32s(*x);
-                    sums[0] = simd.mul_add_e_f32s(x, a, sums[0]);
-                    sums[1] = simd.mul_add_e_f32s(x, b, sums[1]);
-                }
-            }
-            let zero = simd.splat_f32s(0.0);
-            for (out, sums) in out.chunks_exact_mut(width).zip(sums) {
-                let out = S::as_mut_simd_f32s(&mut out[column..column + two]).0;
-                out[0] = simd.max_f32s(sums[0], zero);
-                out[1] = simd.max_f32s(sums[1], zero);
-            }
-        }
-    }
-}
-
-/// The inner product, added up in eight strands that can run side by side.
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut strands = [0.0_f32; 8];
-    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        for (strand, (a, b)) in strands.iter_mut().zip(a.iter().zip(b)) {
-            *strand += a * b;
-        }
-    }
-    strands.iter().sum()
 }
