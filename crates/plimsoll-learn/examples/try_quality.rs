@@ -1,6 +1,6 @@
 //! Scratch.
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
-use plimsoll_learn::{agent::{Agent, evolution::*}, lifetime::*, network::fused::Factored, observation::features::*, policy::*};
+use plimsoll_learn::{agent::{Agent, evolution::*}, lifetime::*, policy::fused::Factored, observation::features::*, policy::*};
 use plimsoll_sim::{compare::*, scenario::Scenario, simulation::Nobody, workload::select::Window};
 use std::{path::Path, sync::Arc, time::{Duration, Instant}};
 use rayon::prelude::*;

@@ -8,7 +8,7 @@ pub mod environment;
 pub mod error;
 pub mod lifetime;
 pub mod model;
+#[cfg(feature = "burn")]
 pub mod network;
 pub mod observation;
-pub mod optimiser;
 pub mod policy;

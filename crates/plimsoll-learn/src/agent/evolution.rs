@@ -7,7 +7,7 @@
 use super::{Agent, AgentState, Report};
 use crate::error::LearnError;
 use crate::model::{Tensor, Weights};
-use crate::network::fused::Factored;
+use crate::policy::fused::Factored;
 use crate::policy::{Learned, Parts, Ranges};
 use plimsoll_core::rng::Rng;
 use plimsoll_sim::compare::PreparedCase;
@@ -62,7 +62,7 @@ pub type Objective = Arc<dyn Fn(&Measures) -> f64 + Send + Sync>;
 pub struct Evolution {
     settings: EvolutionSettings,
     parts: Parts,
-    sizes: crate::network::fused::Sizes,
+    sizes: crate::policy::fused::Sizes,
     cases: Vec<Arc<PreparedCase>>,
     /// The base's figure on each case: what others are divided by.
     reference: Vec<f64>,
@@ -83,7 +83,7 @@ impl Evolution {
     pub fn new(
         settings: EvolutionSettings,
         parts: Parts,
-        sizes: crate::network::fused::Sizes,
+        sizes: crate::policy::fused::Sizes,
         start: Weights,
         cases: Vec<Arc<PreparedCase>>,
         objective: Objective,

@@ -1,6 +1,22 @@
 //! Agents: each learns a policy from environments, one file each.
 
+pub mod adam;
+#[cfg(feature = "burn")]
+pub mod dqn;
 pub mod evolution;
+#[cfg(feature = "burn")]
+pub mod imitation;
+#[cfg(feature = "burn")]
+pub mod ppo;
+#[cfg(feature = "burn")]
+pub mod replay;
+#[cfg(feature = "burn")]
+pub mod rollout;
+pub mod schedule;
+#[cfg(feature = "burn")]
+pub mod softmax;
+#[cfg(all(test, feature = "burn"))]
+mod toys;
 
 use crate::error::LearnError;
 use crate::model::Weights;

@@ -4,7 +4,8 @@ use super::curve::AGES;
 use super::dataset::{Dataset, Sample};
 use super::history::FEATURES;
 use super::predictor::Predictor;
-use crate::optimiser::Adam;
+use crate::agent::adam::Adam;
+use crate::model::{Tensor, Weights};
 use plimsoll_core::rng::Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,26 +56,32 @@ pub fn train(data: &Dataset, settings: &PredictorSettings, seed: u64) -> (Predic
     };
     net.weights.resize(units * (FEATURES + 1) + AGES * (units + 1), 0.0);
     let common = net.loss(&data.samples);
-    let mut adam = Adam::new(net.weights.len(), settings.learning_rate);
+    let mut adam = Adam::new(&named(net.weights.clone()), 1e-8);
     let mut order: Vec<usize> = (0..data.samples.len()).collect();
-    let mut gradient = vec![0.0; net.weights.len()];
     for _ in 0..settings.epochs {
         for at in (1..order.len()).rev() {
             order.swap(at, rng.below(at + 1));
         }
         for batch in order.chunks(settings.batch.max(1)) {
-            gradient.fill(0.0);
+            let mut gradient = vec![0.0; net.weights.len()];
             for &at in batch {
                 net.add_gradient(&data.samples[at], 1.0 / batch.len() as f32, &mut gradient);
             }
             for (slope, weight) in gradient.iter_mut().zip(&net.weights) {
                 *slope += settings.decay * weight;
             }
-            adam.step(&mut net.weights, &gradient);
+            let mut weights = named(std::mem::take(&mut net.weights));
+            adam.step(&mut weights, &named(gradient), f64::from(settings.learning_rate));
+            net.weights = weights.into_values().flat_map(|tensor| tensor.data).collect();
         }
     }
     let fit = PredictorFit { samples: data.samples.len(), common, predictor: net.loss(&data.samples) };
     (net.predictor(), fit)
+}
+
+/// All weights as one array, for the optimiser.
+fn named(data: Vec<f32>) -> Weights {
+    [("weights".to_owned(), Tensor { shape: vec![data.len()], data })].into()
 }
 
 struct Net {

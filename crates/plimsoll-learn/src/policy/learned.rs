@@ -3,7 +3,7 @@
 use super::base::{Base, normalise};
 use crate::lifetime::Predictor;
 use crate::model::{Card, Weights};
-use crate::network::fused::{Factored, Sizes};
+use super::fused::{Factored, Sizes};
 use crate::observation::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES, node_feature, pod_feature};
 use crate::observation::{Encoder, PodFacts};
 use plimsoll_core::framework::Cycle;

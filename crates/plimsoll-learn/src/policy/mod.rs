@@ -1,6 +1,7 @@
 //! A trained model as a policy: it ranks, beside a heuristic that it builds on and that stands in where it is not to be trusted.
 
 mod base;
+pub mod fused;
 mod learned;
 
 pub use base::{BASES, Base};
