@@ -8,3 +8,4 @@ pub mod environment;
 pub mod error;
 pub mod model;
 pub mod observation;
+pub mod reward;

@@ -74,6 +74,8 @@ pub struct PodTelemetry {
     pub lifetime: Option<Duration>,
     /// What it asks of GPUs: how many, and the share of each in thousandths.
     pub gpus: Option<(u32, u32)>,
+    /// The latency to the user that it bears, in milliseconds: pleasant up to the first, bearable up to the second.
+    pub latency_ms: Option<(f64, f64)>,
 }
 
 static UNKNOWN: NodeTelemetry = NodeTelemetry {

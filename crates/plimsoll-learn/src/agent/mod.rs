@@ -1,5 +1,9 @@
 //! Agents: each learns a policy from environments, one file each.
 
+pub mod chooser;
+pub mod qtable;
+pub mod schedule;
+
 use crate::error::LearnError;
 use crate::model::Weights;
 
