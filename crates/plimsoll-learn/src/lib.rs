@@ -7,5 +7,6 @@ pub mod agent;
 pub mod environment;
 pub mod error;
 pub mod model;
+pub mod network;
 pub mod observation;
 pub mod reward;

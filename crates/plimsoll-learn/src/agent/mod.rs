@@ -1,8 +1,17 @@
 //! Agents: each learns a policy from environments, one file each.
 
+pub mod adam;
 pub mod chooser;
+pub mod dqn;
+pub mod imitation;
+pub mod ppo;
 pub mod qtable;
+pub mod replay;
+pub mod rollout;
 pub mod schedule;
+pub mod softmax;
+#[cfg(test)]
+mod toys;
 
 use crate::error::LearnError;
 use crate::model::Weights;
