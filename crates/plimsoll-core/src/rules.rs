@@ -224,11 +224,11 @@ impl Rules {
     }
 
     /// What can be said without a look at every node, where only rules and scores have a say that depend on a node alone.
-    /// To be asked after a pre-filter that restricts nothing.
+    /// To be asked after a pre-filter that restricts nothing. Without a policy only that no node is feasible can be said.
     pub(crate) fn recall(
         &mut self,
         cycle: &Cycle<'_>,
-        policy: &mut dyn Policy,
+        policy: Option<&mut dyn Policy>,
         rng: &mut Rng,
     ) -> Result<Recalled, String> {
         let others_filter = self.filter[self.local_filters().count()..]
@@ -246,6 +246,7 @@ impl Rules {
             let (plugins, resolvable) = known.refusing();
             return Ok(Recalled::Nowhere { plugins, resolvable });
         }
+        let Some(policy) = policy else { return Ok(Recalled::Nothing) };
         let is_local = match policy.scope() {
             Scope::Node => true,
             Scope::Totals => known.raw.iter().all(|column| column.nonzero == 0) && self.others_are_indifferent(cycle),

@@ -66,6 +66,15 @@ pub enum Decision {
     },
 }
 
+/// How far a pod's decision came by the rules alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Considered {
+    /// The rules, or what is remembered, decided it.
+    Decided(Decision),
+    /// These nodes are feasible, by index: one of them is to be chosen.
+    Choose(Vec<NodeId>),
+}
+
 /// Why nothing could be decided.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecisionError {
@@ -83,6 +92,18 @@ pub enum DecisionError {
     /// There is no node.
     #[error("pod {0}: no nodes available to schedule pods")]
     NoNodes(String),
+    /// A node was chosen that is not feasible.
+    #[error(
+        "pod {pod}: node {node:?} was chosen, but it is not among the {feasible} that are feasible; choose one of those"
+    )]
+    NotFeasible {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+        /// How many are feasible.
+        feasible: usize,
+    },
     /// A rule failed.
     #[error("pod {pod}: {problem}")]
     Rule {
@@ -91,6 +112,13 @@ pub enum DecisionError {
         /// What failed.
         problem: String,
     },
+}
+
+/// Whether what is remembered of a policy's ranking may decide.
+#[derive(Clone, Copy)]
+enum Remembered {
+    Used,
+    Ignored,
 }
 
 impl Scheduler {
@@ -117,11 +145,38 @@ impl Scheduler {
     pub fn decide(&mut self, pod: PodId) -> Result<Decision, DecisionError> {
         self.failure = None;
         let profile = self.prepare(pod)?;
+        let nodes = match self.look(profile, pod, Remembered::Used)? {
+            Considered::Decided(decision) => return Ok(decision),
+            Considered::Choose(nodes) => nodes,
+        };
+        let ProfileAtWork { rules, policy, .. } = &mut self.profiles[profile];
+        if let &[node] = nodes.as_slice() {
+            rules.give_back(nodes);
+            return Ok(Decision::Place { node, feasible: 1, ties: 1 });
+        }
+        let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
+        let mut ranking = Ranking { cycle, rules, rng: &mut self.rng, totals: &mut self.totals };
+        let chosen = rank(&mut **policy, &mut ranking, &nodes, &mut self.scores);
+        let decision =
+            chosen.map(|chosen| Decision::Place { node: nodes[chosen.of], feasible: nodes.len(), ties: chosen.ties });
+        rules.give_back(nodes);
+        decision.map_err(|problem| DecisionError::Rule { pod: cycle.state.pod_name(cycle.pod), problem })
+    }
+
+    /// As [`Self::decide`], but where nodes are feasible it is for the caller to choose one: no policy is asked.
+    pub fn consider(&mut self, pod: PodId) -> Result<Considered, DecisionError> {
+        self.failure = None;
+        let profile = self.prepare(pod)?;
+        self.look(profile, pod, Remembered::Ignored)
+    }
+
+    /// Goes as far as the rules go: to the feasible nodes, or to the pod having to wait.
+    fn look(&mut self, profile: usize, pod: PodId, remembered: Remembered) -> Result<Considered, DecisionError> {
         let ProfileAtWork { rules, policy, preemption, sampling, post_filters, .. } = &mut self.profiles[profile];
         let post_filters = *post_filters;
         let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
         let failed = |problem| DecisionError::Rule { pod: cycle.state.pod_name(cycle.pod), problem };
-
+        let decided = |decision| Ok(Considered::Decided(decision));
         let restriction = match rules.pre_filter(&cycle) {
             Ok(restriction) => restriction,
             Err(status) if status.code == Code::Error => return Err(failed(pre_filter_failure(&status))),
@@ -131,13 +186,17 @@ impl Scheduler {
                 let plugins = status.plugin.into_iter().chain(rules.restricting().iter()).collect();
                 let mut failure = Failure::new(profile, pod, Restriction::AllNodes);
                 failure.pre_filter = Some(status);
-                return Ok(failure.wait(&mut self.failure, plugins, outcome, post_filters));
+                return decided(failure.wait(&mut self.failure, plugins, outcome, post_filters));
             }
         };
         if restriction == Restriction::AllNodes && sampling.is_none() {
-            match rules.recall(&cycle, &mut **policy, &mut self.rng).map_err(failed)? {
+            let policy: Option<&mut dyn Policy> = match remembered {
+                Remembered::Used => Some(&mut **policy),
+                Remembered::Ignored => None,
+            };
+            match rules.recall(&cycle, policy, &mut self.rng).map_err(failed)? {
                 Recalled::Best { feasible, chosen } => {
-                    return Ok(Decision::Place { node: chosen.of, feasible, ties: chosen.ties });
+                    return decided(Decision::Place { node: chosen.of, feasible, ties: chosen.ties });
                 }
                 Recalled::Nowhere { plugins, resolvable } => {
                     let nobody = preemption.as_ref().map(|_| nobody_to_preempt(&cycle, resolvable, &mut self.rng));
@@ -145,7 +204,7 @@ impl Scheduler {
                     if nobody.as_ref().is_none_or(Option::is_some) {
                         let outcome = nobody.flatten().map(Err);
                         let failure = Failure::new(profile, pod, restriction);
-                        return Ok(failure.wait(&mut self.failure, plugins, outcome, post_filters));
+                        return decided(failure.wait(&mut self.failure, plugins, outcome, post_filters));
                     }
                 }
                 Recalled::Nothing => {}
@@ -162,23 +221,15 @@ impl Scheduler {
                 let plugins =
                     refused.iter().map(|(_, refusal)| refusal.plugin).chain(rules.restricting().iter()).collect();
                 let failure = Failure::new(profile, pod, restriction);
-                Ok(failure.wait(&mut self.failure, plugins, outcome, post_filters))
+                decided(failure.wait(&mut self.failure, plugins, outcome, post_filters))
             }
-            &[node] => Ok(Decision::Place { node, feasible: 1, ties: 1 }),
+            [_] => Ok(Considered::Choose(rules.take_feasible())),
             _ => {
                 let mut nodes = rules.take_feasible();
                 if let Some(sampling) = sampling {
                     sampling.cut(&self.state, &mut nodes);
                 }
-                let mut ranking = Ranking { cycle, rules, rng: &mut self.rng, totals: &mut self.totals };
-                let chosen = rank(&mut **policy, &mut ranking, &nodes, &mut self.scores);
-                let decision = chosen.map(|chosen| Decision::Place {
-                    node: nodes[chosen.of],
-                    feasible: nodes.len(),
-                    ties: chosen.ties,
-                });
-                rules.give_back(nodes);
-                decision.map_err(failed)
+                Ok(Considered::Choose(nodes))
             }
         }
     }

@@ -12,3 +12,4 @@ pub mod model;
 pub mod network;
 pub mod observation;
 pub mod policy;
+pub mod reward;

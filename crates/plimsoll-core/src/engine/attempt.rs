@@ -5,7 +5,7 @@ use crate::config::PluginSet;
 use crate::plugins::Preemption;
 use crate::queue::{Nomination, Rejectors, UNSCHEDULABLE_FLUSH_INTERVAL};
 use crate::reserve::{Binding, Reservation, ReserveError, Unreserve};
-use crate::scheduler::{Decision, DecisionError};
+use crate::scheduler::{Considered, Decision, DecisionError};
 use crate::state::{NodeId, Phase, PodId};
 use std::time::Duration;
 
@@ -85,16 +85,69 @@ pub enum AttemptError {
 /// What kube-scheduler says of a cluster without nodes.
 const NO_NODES: &str = "no nodes available to schedule pods";
 
+/// A pod whose node somebody outside has to choose; see [`Engine::ask`]. It is in flight until it is answered.
+#[derive(Debug)]
+pub struct Question {
+    key: QueueKey,
+    /// The pod.
+    pub pod: PodRef,
+    /// The feasible nodes, by index; at least one.
+    pub nodes: Vec<NodeId>,
+}
+
+/// What came of asking for work.
+#[derive(Debug)]
+pub enum Asked {
+    /// The rules alone decided.
+    Attempt(Attempt),
+    /// A node is to be chosen: [`Engine::answer`].
+    Choose(Question),
+}
+
 impl Engine {
     /// Tries the most urgent pod that is ready; none if no pod is.
     pub fn next(&mut self, now: Duration) -> Option<Attempt> {
+        let (key, pod) = self.pop(now)?;
+        let decision = self.scheduler.decide(key.pod);
+        Some(self.follow(now, key, pod, decision))
+    }
+
+    /// As [`Self::next`], but the policy is not asked: where nodes are feasible, the question comes back to be answered from
+    /// outside. Nothing else may be done with the engine in between.
+    pub fn ask(&mut self, now: Duration) -> Option<Asked> {
+        let (key, pod) = self.pop(now)?;
+        Some(match self.scheduler.consider(key.pod) {
+            Ok(Considered::Choose(nodes)) => Asked::Choose(Question { key, pod, nodes }),
+            Ok(Considered::Decided(decision)) => Asked::Attempt(self.follow(now, key, pod, Ok(decision))),
+            Err(error) => Asked::Attempt(self.follow(now, key, pod, Err(error))),
+        })
+    }
+
+    /// Answers a question of [`Self::ask`] with one of its nodes.
+    pub fn answer(&mut self, now: Duration, question: Question, node: NodeId) -> Attempt {
+        let Question { key, pod, nodes } = question;
+        let feasible = nodes.len();
+        let decision = if nodes.contains(&node) {
+            Ok(Decision::Place { node, feasible, ties: 1 })
+        } else {
+            let node = self.state().node_name(node).to_owned();
+            Err(DecisionError::NotFeasible { pod: format!("{}/{}", pod.namespace, pod.name), node, feasible })
+        };
+        self.follow(now, key, pod, decision)
+    }
+
+    /// Takes the most urgent pod that is ready out of the queue.
+    fn pop(&mut self, now: Duration) -> Option<(QueueKey, PodRef)> {
         self.flush(now);
         loop {
             let key = self.queue.pop()?;
             let is_current = self.keys.get(&key.pod) == Some(&key);
             let waits = self.state().pod(key.pod).is_some_and(|pod| pod.phase == Phase::Pending && !pod.terminating);
             match self.pod_ref(key.pod).filter(|_| is_current && waits) {
-                Some(pod) => return Some(self.attempt(now, key, pod)),
+                Some(pod) => {
+                    self.victims.remove(&key);
+                    return Some((key, pod));
+                }
                 None => self.queue.done(key),
             }
         }
@@ -114,9 +167,15 @@ impl Engine {
         queue.flush_unschedulable(Duration::from_secs(round * interval), &hints);
     }
 
-    fn attempt(&mut self, now: Duration, key: QueueKey, pod: PodRef) -> Attempt {
-        self.victims.remove(&key);
-        match self.scheduler.decide(key.pod) {
+    /// Does what was decided about a pod.
+    fn follow(
+        &mut self,
+        now: Duration,
+        key: QueueKey,
+        pod: PodRef,
+        decision: Result<Decision, DecisionError>,
+    ) -> Attempt {
+        match decision {
             Ok(Decision::Place { node, feasible, ties }) => match self.scheduler.reserve(key.pod, node) {
                 Ok(reservation) => self.start_binding(key, pod, reservation, (feasible, ties)),
                 Err(error) => self.fail(now, key, pod, error.into()),

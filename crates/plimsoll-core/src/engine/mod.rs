@@ -2,8 +2,9 @@
 //!
 //! A driver (the simulator, or the live scheduler) tells what happens with [`Engine::apply`], asks for work with
 //! [`Engine::next`], carries out what the attempt asks for, and says how it went with [`Engine::bound`] or
-//! [`Engine::bind_failed`]. When there is no work, [`Engine::wake_at`] says when time alone will bring some. Time is
-//! passed in, counted from some whole second that the driver chose.
+//! [`Engine::bind_failed`]. One that chooses nodes itself uses [`Engine::ask`] and [`Engine::answer`] instead. When there is
+//! no work, [`Engine::wake_at`] says when time alone will bring some. Time is passed in, counted from some whole second that
+//! the driver chose.
 
 mod apply;
 mod attempt;
@@ -14,7 +15,7 @@ mod pods;
 #[cfg(test)]
 mod tests;
 
-pub use attempt::{Attempt, AttemptError, Eviction, PodRef};
+pub use attempt::{Asked, Attempt, AttemptError, Eviction, PodRef, Question};
 pub use event::{Event, Object};
 
 use crate::config::{Configuration, PluginName};

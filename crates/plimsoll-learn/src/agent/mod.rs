@@ -1,6 +1,7 @@
 //! Agents: each learns a policy from environments, one file each.
 
 pub mod adam;
+pub mod chooser;
 #[cfg(feature = "burn")]
 pub mod dqn;
 pub mod evolution;
@@ -8,6 +9,7 @@ pub mod evolution;
 pub mod imitation;
 #[cfg(feature = "burn")]
 pub mod ppo;
+pub mod qtable;
 #[cfg(feature = "burn")]
 pub mod replay;
 #[cfg(feature = "burn")]

@@ -1,4 +1,19 @@
 //! A cluster as reinforcement learning sees it: reset, step, observation, reward, action mask.
+//!
+//! [`ClusterEnvironment`] is the whole simulator with every rule of Kubernetes; [`Arena`] knows CPU, memory and pod counts alone, and is very
+//! fast; [`VectorEnvironment`] steps many at once.
+
+pub mod arena;
+mod cluster;
+mod episodes;
+#[cfg(test)]
+pub(crate) mod testing;
+mod vector;
+
+pub use arena::Arena;
+pub use cluster::{ClusterEnvironment, ClusterSettings, Shuffle};
+pub use episodes::{Again, Episodes, OfScenario};
+pub use vector::{Padded, VectorEnvironment};
 
 use crate::error::LearnError;
 use crate::observation::Observation;
@@ -10,9 +25,9 @@ pub struct Step {
     pub reward: f32,
     /// Hours of virtual time until the next decision: what is to come is discounted by them, not by steps.
     pub elapsed_hours: f32,
-    /// The episode ended by what was done: nothing of worth follows.
+    /// The episode ended, by what was done or because no further decision comes: nothing of worth follows.
     pub terminated: bool,
-    /// The episode was cut off: what would have followed is unknown.
+    /// The episode was cut off: the observation is of the decision that would have followed.
     pub truncated: bool,
 }
 

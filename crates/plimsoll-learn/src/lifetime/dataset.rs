@@ -26,7 +26,8 @@ pub struct Sample {
 pub struct Dataset {
     /// The looks.
     pub samples: Vec<Sample>,
-    from: f64,
+    /// From when on looks are kept, in seconds.
+    pub from: f64,
 }
 
 /// How many of an owner's running pods are looked at again when one of its pods ends: all would drown the others.

@@ -2,9 +2,15 @@
 
 mod encoder;
 pub mod features;
+mod plain;
 mod tenants;
 
 pub use encoder::{Encoder, NodeFacts, NodeRow, PodFacts, PodRow};
+pub use plain::Plain;
+pub(crate) use plain::share;
+
+use plimsoll_core::framework::Cycle;
+use plimsoll_core::state::NodeId;
 
 /// One decision, laid out for a network. Rows may be in any order: a network must not care.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,4 +37,20 @@ impl Observation {
     pub fn node(&self, index: usize) -> &[f32] {
         &self.nodes[index * self.node_width..(index + 1) * self.node_width]
     }
+}
+
+/// Describes decisions in numbers.
+pub trait Observe: Send {
+    /// What describes a node, in the order of a row.
+    fn node_features(&self) -> Vec<String>;
+
+    /// What describes a pod.
+    fn pod_features(&self) -> Vec<String>;
+
+    /// Another cluster is looked at from now on: what is remembered of nodes and pods is void.
+    fn begin(&mut self) {}
+
+    /// Describes a decision: a row for each of `nodes`, in their order; of them, those in `feasible` are allowed. Whatever is in `out` is
+    /// written over, its memory used again.
+    fn observe(&mut self, cycle: &Cycle<'_>, nodes: &[NodeId], feasible: &[NodeId], out: &mut Observation);
 }

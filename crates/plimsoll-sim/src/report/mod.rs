@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use std::fmt::{self, Write as _};
 
 const SCRIPT: &str = include_str!("report.js");
-const STYLE: &str = include_str!("report.css");
+/// How reports look, light and dark.
+pub const STYLE: &str = include_str!("report.css");
 
 /// How many cases are drawn; the figures are those of all. Each is a few hundred kilobytes with a dozen policies.
 const MOST_DRAWN: usize = 12;
@@ -153,7 +154,7 @@ fn shortened(value: f64) -> Value {
 }
 
 /// Text as HTML shows it, in elements and in quoted attributes.
-struct Escaped<'a>(&'a str);
+pub struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,6 @@
 //! Latency of running pods, integrated over time.
 
+use super::Readings;
 use crate::measures::Measures;
 use crate::workload::LatencyConstraint;
 use std::collections::BTreeMap;
@@ -21,6 +22,10 @@ impl Clocked {
         self.seconds += self.count as f64 * now.saturating_sub(self.since).as_secs_f64();
         self.since = now;
         self.count += by;
+    }
+
+    fn hours(&self, now: Duration) -> f64 {
+        (self.seconds + self.count as f64 * now.saturating_sub(self.since).as_secs_f64()) / 3600.0
     }
 }
 
@@ -63,6 +68,17 @@ impl LatencyMeter {
             clocked.change(now, 0);
             clocked.seconds = 0.0;
         }
+    }
+
+    /// Writes what accrued.
+    pub fn accrued(&self, now: Duration, readings: &mut Readings) {
+        for (class, clocked) in &self.classes {
+            let hours = clocked.hours(now);
+            readings.pod_hours += hours;
+            readings.latency_ms_hours += *class as f64 / CLASSES_PER_MS * hours;
+        }
+        readings.soft_violation_hours = self.above_soft.hours(now);
+        readings.hard_violation_hours = self.above_hard.hours(now);
     }
 
     /// Writes the figures.

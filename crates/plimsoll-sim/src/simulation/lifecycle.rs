@@ -15,11 +15,12 @@ use std::time::Duration;
 impl Simulation<'_> {
     /// A pod waits from now on.
     pub(super) fn enqueue(&mut self, pod: usize) -> Result<(), SimulationError> {
-        let record = &self.setup.workload.pods[pod];
+        let workload = self.setup.workload.clone();
+        let record = &workload.pods[pod];
         let uid = self.pods[pod].uid(pod);
         let object = self.objects.pod(record, uid.clone());
         self.observer.see(self.now, Seen::Pod(&object));
-        let template = self.setup.workload.templates.get(record.template as usize);
+        let template = workload.templates.get(record.template as usize);
         let gpu = template.and_then(Template::gpus);
         if let Some(request) = gpu {
             let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
@@ -64,7 +65,7 @@ impl Simulation<'_> {
         let (Some(pod), Some(machine)) = (pods::number(&binding.uid), machine) else { return Ok(()) };
         let machine_index = machine as usize;
         self.wake(machine_index);
-        let record = &self.setup.workload.pods[pod];
+        let arrival = self.setup.workload.pods[pod].arrival;
         let starts = match self.machines[machine_index].state {
             State::Booting(awake) => awake,
             _ => self.now,
@@ -77,8 +78,8 @@ impl Simulation<'_> {
         let run = &mut self.pods[pod];
         run.stage = Stage::Running { machine };
         run.counted_to = starts;
-        if !std::mem::replace(&mut run.was_placed, true) && record.arrival >= self.measured_from {
-            self.course.waited(starts.saturating_sub(record.arrival).as_secs_f64());
+        if !std::mem::replace(&mut run.was_placed, true) && arrival >= self.measured_from {
+            self.course.waited(starts.saturating_sub(arrival).as_secs_f64());
         }
         self.take_room(pod, machine_index, 1);
         self.machines[machine_index].running.push(pod as u32);
@@ -190,10 +191,11 @@ impl Simulation<'_> {
 
     /// The engine forgets a pod.
     fn remove(&mut self, pod: usize) -> Result<(), SimulationError> {
-        let record = &self.setup.workload.pods[pod];
+        let workload = self.setup.workload.clone();
+        let record = &workload.pods[pod];
         let uid = self.pods[pod].uid(pod);
         self.observer.see(self.now, Seen::PodGone(&uid));
-        let template = self.setup.workload.templates.get(record.template as usize);
+        let template = workload.templates.get(record.template as usize);
         let claims = template.is_some_and(|template| template.gpus().is_some());
         let namespace = template.map_or("default", Template::namespace);
         let metadata = |name: String| ObjectMeta {
@@ -239,6 +241,7 @@ impl Simulation<'_> {
         if self.pods[pod].stage == Stage::Waiting && self.pods[pod].made_anew == made_anew {
             self.remove(pod)?;
             self.count_waiting(pod, false);
+            self.gave_up += 1;
             self.pods[pod].stage = Stage::Rejected;
         }
         Ok(())
@@ -293,7 +296,7 @@ impl Simulation<'_> {
 
     /// Works out what calls between services take for a request, where there are any.
     pub(super) fn refresh_calls(&mut self) {
-        let (workload, Some(model)) = (self.setup.workload, &self.setup.world.latency) else { return };
+        let (workload, Some(model)) = (&self.setup.workload, &self.setup.world.latency) else { return };
         if workload.calls.is_empty() {
             return;
         }

@@ -2,6 +2,7 @@
 //!
 //! What machines contribute is kept in whole numbers, so that sums kept by difference stay exact however long a run is.
 
+use super::Readings;
 use crate::measures::Measures;
 use std::time::Duration;
 
@@ -125,6 +126,8 @@ struct Integrals {
     gpu_utilization: f64,
     overload: f64,
     hot: f64,
+    stranded_cores: f64,
+    stranded_gpus: f64,
 }
 
 /// The figures of the cluster, and their integrals.
@@ -177,6 +180,8 @@ impl Meter {
         total.gpu_utilization += share(plain.gpu - plain.gpu_free, plain.gpu) * hours;
         total.overload += plain.overloaded as f64 * hours;
         total.hot += plain.hot as f64 * hours;
+        total.stranded_cores += plain.cpu_stranded as f64 * 1e-3 * hours;
+        total.stranded_gpus += plain.gpu_stranded as f64 * 1e-9 * hours;
     }
 
     /// A machine contributes something else than before.
@@ -209,6 +214,22 @@ impl Meter {
     /// Kilowatts.
     pub fn kilowatts(&self) -> f64 {
         self.sums.plain.microwatts as f64 * 1e-9
+    }
+
+    /// Writes what accrued.
+    pub fn accrued(&self, readings: &mut Readings) {
+        let total = &self.integrals;
+        readings.hours = total.hours;
+        readings.node_hours = total.awake;
+        readings.active_node_hours = total.active;
+        readings.kwh = total.kwh;
+        readings.co2_kg = total.co2_kg;
+        readings.cost = total.cost;
+        readings.stranded_core_hours = total.stranded_cores;
+        readings.stranded_gpu_hours = total.stranded_gpus;
+        readings.cpu_spread_hours = total.cpu_spread;
+        readings.overload_hours = total.overload;
+        readings.thermal_hours = total.hot;
     }
 
     /// Writes the means and sums.

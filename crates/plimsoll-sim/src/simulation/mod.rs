@@ -6,6 +6,7 @@
 mod agenda;
 mod course;
 mod gpu;
+mod inputs;
 mod latency;
 mod lifecycle;
 mod machines;
@@ -13,25 +14,28 @@ mod meter;
 mod observer;
 mod pods;
 mod pools;
+mod readings;
 mod settings;
+mod stepping;
 #[cfg(test)]
 mod tests;
 mod trial;
 
+pub use inputs::{Held, Inputs, Setup};
 pub use machines::taint;
 pub use observer::{Nobody, Observer, Seen, Timeline};
+pub use readings::Readings;
 pub use settings::{Disruption, DisruptionKind, Failures, Settings};
+pub use stepping::Choice;
 
-use crate::fleet::Fleet;
 use crate::measures::{Measures, Series};
 use crate::workload::Workload;
-use crate::world::World;
 use agenda::{Agenda, Happening};
 use course::{Course, MACHINES_DRAWN};
 use latency::LatencyMeter;
 use machines::{Machine, State, Yardstick};
 use meter::Meter;
-use plimsoll_core::engine::{Attempt, Engine, EngineError, Event};
+use plimsoll_core::engine::{Asked, Attempt, Engine, EngineError, Event, Question};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::telemetry::ExpectedPod;
 use pods::{Objects, PodRun, Stage};
@@ -63,6 +67,9 @@ pub enum SimulationError {
         /// The names there are.
         pools: String,
     },
+    /// A choice was answered that nobody asked for.
+    #[error("a node was chosen, but no choice is open; go on to the next choice first")]
+    NoChoice,
     /// A pod cannot be tried.
     #[error("pod {pod}: {problem}")]
     Attempt {
@@ -84,31 +91,10 @@ pub struct Outcome {
     pub checksum: String,
 }
 
-/// What a run is made of.
-#[derive(Clone, Copy)]
-pub struct Setup<'a> {
-    /// The pods.
-    pub workload: &'a Workload,
-    /// The machines.
-    pub fleet: &'a Fleet,
-    /// The models.
-    pub world: &'a World,
-    /// How it is to go.
-    pub settings: &'a Settings,
-}
-
-impl Setup<'_> {
-    /// From when to when a run is measured, which is to its end.
-    pub fn measured(&self) -> (Duration, Duration) {
-        let end = self.settings.horizon.unwrap_or_else(|| self.workload.span());
-        (end.mul_f64(self.settings.warmup.clamp(0.0, 1.0)), end)
-    }
-}
-
 /// A run under way.
 pub struct Simulation<'a> {
-    setup: Setup<'a>,
-    observer: &'a mut dyn Observer,
+    setup: Inputs<'a>,
+    observer: Box<dyn Observer + 'a>,
     engine: Engine,
     now: Duration,
     agenda: Agenda,
@@ -139,6 +125,23 @@ pub struct Simulation<'a> {
     measured_from: Duration,
     end: Duration,
     next_wake: Option<Duration>,
+    /// Whether the engine has work at this time, or may have.
+    is_scheduling: bool,
+    /// The choice that is to be made outside, while there is one.
+    question: Option<Question>,
+    waiting_hours: f64,
+    gave_up: u64,
+    /// What was measured before the warm-up was over.
+    warmed: Readings,
+}
+
+/// Who chooses among feasible nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decider {
+    /// The policy.
+    Policy,
+    /// Whoever drives the run.
+    Outside,
 }
 
 /// How long pods run, as drawn for a seed; none for those that run to the end.
@@ -156,10 +159,12 @@ pub fn run(setup: Setup<'_>, policy: Box<dyn Policy>, observer: &mut dyn Observe
 impl<'a> Simulation<'a> {
     /// A run at time zero: machines are there, no pod has come.
     pub fn new(
-        setup: Setup<'a>,
+        setup: impl Into<Inputs<'a>>,
         policy: Box<dyn Policy>,
-        observer: &'a mut dyn Observer,
+        observer: impl Observer + 'a,
     ) -> Result<Self, SimulationError> {
+        let inputs = setup.into();
+        let setup = inputs.setup();
         let Setup { workload, fleet, world, settings } = setup;
         let mut engine = Engine::new(&settings.configuration, settings.seed);
         engine.set_words_messages(false);
@@ -175,8 +180,7 @@ impl<'a> Simulation<'a> {
         };
         let new_run = |(number, record)| PodRun::new(record, number, settings.seed);
         let mut simulation = Self {
-            setup,
-            observer,
+            observer: Box::new(observer),
             engine,
             now: Duration::ZERO,
             agenda: Agenda::default(),
@@ -203,6 +207,12 @@ impl<'a> Simulation<'a> {
             measured_from,
             end,
             next_wake: None,
+            is_scheduling: false,
+            question: None,
+            waiting_hours: 0.0,
+            gave_up: 0,
+            warmed: Readings::default(),
+            setup: inputs.clone(),
         };
         simulation.open()?;
         Ok(simulation)
@@ -210,7 +220,7 @@ impl<'a> Simulation<'a> {
 
     /// Sets the stage: machines join, and what is known to happen is entered.
     fn open(&mut self) -> Result<(), SimulationError> {
-        let Setup { fleet, world, settings, workload } = self.setup;
+        let Inputs { fleet, world, settings, workload } = self.setup.clone();
         self.engine.scheduler().state.telemetry.expected = Arc::clone(&self.expected);
         if workload.templates.iter().any(|template| template.gpu.is_some()) {
             let class = gpu::class().map_err(SimulationError::Gpu)?;
@@ -245,14 +255,28 @@ impl<'a> Simulation<'a> {
 
     /// Runs until the time is over.
     pub fn run_to_end(&mut self) -> Result<(), SimulationError> {
-        while let Some(next) = self.next_time().filter(|next| *next <= self.end) {
-            self.pass_time(next);
-            while let Some(happening) = self.agenda.take_due(next) {
-                self.happen(happening)?;
+        self.go_on(Decider::Policy)
+    }
+
+    /// Goes on until the time is over, or somebody outside has to choose a node.
+    fn go_on(&mut self, decider: Decider) -> Result<(), SimulationError> {
+        loop {
+            if !self.is_scheduling {
+                let Some(next) = self.next_time().filter(|next| *next <= self.end) else { break };
+                self.pass_time(next);
+                while let Some(happening) = self.agenda.take_due(next) {
+                    self.happen(happening)?;
+                }
+                self.arrivals()?;
+                self.is_scheduling = true;
             }
-            self.arrivals()?;
-            self.schedule()?;
+            self.schedule(decider)?;
+            if self.question.is_some() {
+                return Ok(());
+            }
+            self.plan_wake();
             self.grow_pools()?;
+            self.is_scheduling = false;
         }
         self.pass_time(self.end);
         Ok(())
@@ -269,6 +293,7 @@ impl<'a> Simulation<'a> {
         }
         let hours = to.saturating_sub(self.now).as_secs_f64() / 3600.0;
         self.call_hours += self.call_latency * hours;
+        self.waiting_hours += self.waiting as f64 * hours;
         self.meter.advance(to);
         self.now = to;
         self.engine.scheduler().state.telemetry.now = to;
@@ -285,9 +310,11 @@ impl<'a> Simulation<'a> {
             Happening::Disrupt { disruption } => self.disrupt(disruption as usize)?,
             Happening::World => self.world_changes(),
             Happening::Warm => {
+                self.warmed = self.readings();
                 self.meter.start_over();
                 self.latency.start_over(self.now);
                 self.call_hours = 0.0;
+                (self.waiting_hours, self.gave_up) = (0.0, 0);
                 self.counts = Measures::default();
             }
             Happening::GiveUp { pod, made_anew } => self.give_up(pod as usize, made_anew)?,
@@ -299,7 +326,7 @@ impl<'a> Simulation<'a> {
 
     /// The pods that come now.
     fn arrivals(&mut self) -> Result<(), SimulationError> {
-        let workload = self.setup.workload;
+        let workload = self.setup.workload.clone();
         while workload.pods.get(self.next_arrival).is_some_and(|record| record.arrival <= self.now) {
             self.counts.arrived += 1;
             self.enqueue(self.next_arrival)?;
@@ -308,29 +335,55 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Has the engine place what can be placed.
-    fn schedule(&mut self) -> Result<(), SimulationError> {
+    /// Has the engine place what can be placed, up to a choice that somebody outside has to make.
+    fn schedule(&mut self, decider: Decider) -> Result<(), SimulationError> {
         loop {
             if self.setup.settings.lookahead > 1 {
                 let upcoming = self.engine.upcoming(self.setup.settings.lookahead);
                 self.engine.scheduler().state.telemetry.upcoming = upcoming;
             }
-            match self.engine.next(self.now) {
-                None => break,
-                Some(Attempt::Bind { reservation, binding, feasible, ties }) => {
-                    let seen = Seen::Place { uid: &binding.uid, node: &binding.node, feasible, ties };
-                    self.observer.see(self.now, seen);
-                    self.start(reservation, &binding)?;
-                }
-                Some(Attempt::Wait { pod, preemption: None, .. }) => {
-                    self.observer.see(self.now, Seen::Wait { uid: &pod.uid });
-                }
-                Some(Attempt::Wait { pod, preemption: Some(eviction), .. }) => self.preempt(&pod, &eviction)?,
-                Some(Attempt::Failed { pod, error }) => {
-                    return Err(SimulationError::Attempt { pod: pod.name, problem: error.to_string() });
-                }
+            let asked = match decider {
+                Decider::Policy => self.engine.next(self.now).map(Asked::Attempt),
+                Decider::Outside => self.engine.ask(self.now),
+            };
+            match asked {
+                None => return Ok(()),
+                Some(Asked::Attempt(attempt)) => self.carry_out(attempt)?,
+                Some(Asked::Choose(question)) => match question.nodes[..] {
+                    [node] if self.setup.settings.skips_single_choices => {
+                        let attempt = self.engine.answer(self.now, question, node);
+                        self.carry_out(attempt)?;
+                    }
+                    _ => {
+                        self.question = Some(question);
+                        return Ok(());
+                    }
+                },
             }
         }
+    }
+
+    /// Does what an attempt of the engine asks for.
+    fn carry_out(&mut self, attempt: Attempt) -> Result<(), SimulationError> {
+        match attempt {
+            Attempt::Bind { reservation, binding, feasible, ties } => {
+                let seen = Seen::Place { uid: &binding.uid, node: &binding.node, feasible, ties };
+                self.observer.see(self.now, seen);
+                self.start(reservation, &binding)
+            }
+            Attempt::Wait { pod, preemption: None, .. } => {
+                self.observer.see(self.now, Seen::Wait { uid: &pod.uid });
+                Ok(())
+            }
+            Attempt::Wait { pod, preemption: Some(eviction), .. } => self.preempt(&pod, &eviction),
+            Attempt::Failed { pod, error } => {
+                Err(SimulationError::Attempt { pod: pod.name, problem: error.to_string() })
+            }
+        }
+    }
+
+    /// Enters when time alone makes a waiting pod ready.
+    fn plan_wake(&mut self) {
         if let Some(at) = self.engine.wake_at()
             && self.waiting > 0
             && self.next_wake.is_none_or(|planned| at < planned)
@@ -340,11 +393,10 @@ impl<'a> Simulation<'a> {
             self.next_wake = Some(at);
             self.agenda.enter(at, Happening::Wake);
         }
-        Ok(())
     }
 
     fn world_changes(&mut self) {
-        let Setup { world, .. } = self.setup;
+        let world = self.setup.world.clone();
         self.set_intensities();
         self.usage_factor = world.usage.factor(self.now);
         for machine in 0..self.machines.len() {
@@ -383,7 +435,7 @@ impl<'a> Simulation<'a> {
     /// Brings up to date what a machine contributes, and how fast its pods run.
     fn refresh(&mut self, machine: usize) {
         let by = Yardstick {
-            world: self.setup.world,
+            world: &self.setup.world,
             usage_factor: self.usage_factor,
             mean_pod: self.mean_pod,
             expected: &self.expected,

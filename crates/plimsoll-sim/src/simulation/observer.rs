@@ -44,9 +44,15 @@ pub enum Seen<'a> {
 }
 
 /// Looks on.
-pub trait Observer {
+pub trait Observer: Send {
     /// Something happened.
     fn see(&mut self, now: Duration, seen: Seen<'_>);
+}
+
+impl<T: Observer + ?Sized> Observer for &mut T {
+    fn see(&mut self, now: Duration, seen: Seen<'_>) {
+        (**self).see(now, seen);
+    }
 }
 
 /// Nobody looks on.
@@ -76,7 +82,7 @@ impl<W: Write> Timeline<W> {
     }
 }
 
-impl<W: Write> Observer for Timeline<W> {
+impl<W: Write + Send> Observer for Timeline<W> {
     fn see(&mut self, now: Duration, seen: Seen<'_>) {
         if self.result.is_err() {
             return;

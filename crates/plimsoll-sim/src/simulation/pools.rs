@@ -3,7 +3,7 @@
 use super::agenda::Happening;
 use super::machines::Machine;
 use super::settings::DisruptionKind;
-use super::{Seen, Setup, Simulation, SimulationError, State, gpu, trial};
+use super::{Inputs, Seen, Simulation, SimulationError, State, gpu, trial};
 use crate::fleet::Pool;
 use crate::workload::Template;
 use k8s_openapi::api::core::v1::Node;
@@ -57,7 +57,8 @@ impl Simulation<'_> {
     /// A machine's node appears in the cluster, empty.
     fn enter_cluster(&mut self, index: usize) -> Result<(), SimulationError> {
         let machine = &self.machines[index];
-        let pool = &self.setup.fleet.pools[machine.pool];
+        let fleet = self.setup.fleet.clone();
+        let pool = &fleet.pools[machine.pool];
         let object = machine.object(pool);
         let slice = gpu::slice(machine, pool).map_err(SimulationError::Gpu)?;
         let name = machine.name.clone();
@@ -216,10 +217,10 @@ impl Simulation<'_> {
 
     /// Asks for machines where pods wait that none has room for: of the first pool that can take them and may grow.
     pub(super) fn grow_pools(&mut self) -> Result<(), SimulationError> {
-        let Setup { fleet, workload, .. } = self.setup;
-        if self.waiting == 0 || fleet.pools.iter().all(|pool| pool.scaling.is_none()) {
+        if self.waiting == 0 || self.setup.fleet.pools.iter().all(|pool| pool.scaling.is_none()) {
             return Ok(());
         }
+        let Inputs { fleet, workload, .. } = self.setup.clone();
         // Pods in their backoff are tried again first: something happened that may have helped them. Without any node there is
         // nothing that could.
         if self.engine.counts().unschedulable == 0 && self.engine.state().node_count() > 0 {
@@ -252,7 +253,7 @@ impl Simulation<'_> {
 
     /// Of the waiting pods, those that a pool could run; found out once for each template.
     fn those_it_could_run(&mut self, pool: usize, waiting: &[usize]) -> Result<Vec<usize>, SimulationError> {
-        let Setup { fleet, workload, settings, .. } = self.setup;
+        let Inputs { fleet, workload, settings, .. } = &self.setup;
         let mut those = waiting.to_vec();
         for (at, (template, count)) in workload.templates.iter().zip(&mut those).enumerate() {
             if *count == 0 {
@@ -333,7 +334,8 @@ impl Simulation<'_> {
 
     /// Something happens to machines, as the scenario has it.
     pub(super) fn disrupt(&mut self, which: usize) -> Result<(), SimulationError> {
-        let disruption = &self.setup.settings.disruptions[which];
+        let settings = self.setup.settings.clone();
+        let disruption = &settings.disruptions[which];
         let of_pool = |machine: &Machine| self.setup.fleet.pools[machine.pool].name == disruption.pool;
         let concerns = |machine: &Machine| match disruption.kind {
             DisruptionKind::Fail => machine.state != State::Gone,

@@ -22,6 +22,8 @@ pub struct Settings {
     pub lookahead: usize,
     /// Whether policies are told how long pods run: knowledge that no real scheduler has.
     pub tells_lifetimes: bool,
+    /// Whether a run that is stepped from outside takes the only feasible node itself: there is nothing to choose.
+    pub skips_single_choices: bool,
     /// How often the course is sampled.
     pub samples: u32,
     /// What happens to machines at given times.
@@ -40,6 +42,7 @@ impl Default for Settings {
             max_wait: None,
             lookahead: 1,
             tells_lifetimes: false,
+            skips_single_choices: true,
             samples: 400,
             disruptions: Vec::new(),
             failures: None,

@@ -1,9 +1,11 @@
 mod behaviour;
 mod laws;
+mod stepping;
 
 use super::*;
-use crate::fleet::{Machine as Kind, Pool, Scaling};
+use crate::fleet::{Fleet, Machine as Kind, Pool, Scaling};
 use crate::workload::{Lifetime, PodRecord, Template};
+use crate::world::World;
 use crate::world::power::PowerCurve;
 use plimsoll_core::policy::by_name;
 
