@@ -6,5 +6,11 @@
 pub mod agent;
 pub mod environment;
 pub mod error;
+pub mod evaluate;
 pub mod model;
+pub mod models;
 pub mod observation;
+pub mod spec;
+pub mod train;
+pub mod tune;
+pub mod workshop;

@@ -103,7 +103,10 @@ pub fn read_weights(path: &Path) -> Result<Weights, LearnError> {
             .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
             .collect();
         if let Some(at) = data.iter().position(|value| !value.is_finite()) {
-            return Err(problem(format!("tensor {name:?} holds {} at {at}; the training that made it diverged", data[at])));
+            return Err(problem(format!(
+                "tensor {name:?} holds {} at {at}; the training that made it diverged",
+                data[at]
+            )));
         }
         weights.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), data });
     }
@@ -116,7 +119,8 @@ pub fn weights_to_bytes(weights: &Weights) -> Result<Vec<u8>, LearnError> {
         .iter()
         .map(|(name, tensor)| (name, tensor.data.iter().flat_map(|value| value.to_le_bytes()).collect(), &tensor.shape))
         .collect();
-    let invalid = |error: safetensors::SafeTensorError| LearnError::Invalid(format!("weights cannot be stored: {error}"));
+    let invalid =
+        |error: safetensors::SafeTensorError| LearnError::Invalid(format!("weights cannot be stored: {error}"));
     let mut views = Vec::with_capacity(bytes.len());
     for (name, data, shape) in &bytes {
         views.push((name.as_str(), TensorView::new(Dtype::F32, (*shape).clone(), data).map_err(invalid)?));

@@ -1,5 +1,7 @@
 //! Agents: each learns a policy from environments, one file each.
 
+pub mod blend;
+
 use crate::error::LearnError;
 use crate::model::Weights;
 
