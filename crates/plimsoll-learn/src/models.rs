@@ -174,10 +174,10 @@ fn check(rival: &Against, evaluation: &Evaluation) -> Result<(), String> {
         None => "and a single case gives no interval".to_owned(),
     };
     Err(format!(
-        "against {} the difference is {}, {interval}, over {} windows: {}",
+        "against {} the difference is {}, {interval}, on {}: {}",
         rival.policy,
         rival.relative.map_or_else(|| "unknown".to_owned(), percent),
-        evaluation.windows,
+        evaluation.extent(),
         rival.verdict
     ))
 }
@@ -189,8 +189,7 @@ pub fn record(folder: &Path, evaluation: &Evaluation) -> Result<(), LearnError> 
     let gap = evaluation.against(&evaluation.gap_from).and_then(|against| against.gap_closed);
     let figures = serde_json::json!({
         "scenario": evaluation.scenario,
-        "windows": evaluation.windows,
-        "samples": evaluation.samples,
+        "measuredOn": evaluation.extent(),
         "mean": evaluation.policies.first().map(|figures| figures.mean),
         "unit": evaluation.objective.unit,
         "bound": evaluation.bound,

@@ -11,7 +11,7 @@ use plimsoll_sim::scenario::Scenario;
 use std::path::Path;
 
 /// An agent, with what the model that it makes is.
-pub trait Learner: Send {
+pub trait Learner {
     /// The agent.
     fn agent(&mut self) -> &mut dyn Agent;
 
@@ -19,10 +19,33 @@ pub trait Learner: Send {
     fn card(&self) -> Card;
 }
 
+struct WithCard {
+    agent: Box<dyn Agent>,
+    card: Card,
+}
+
+impl Learner for WithCard {
+    fn agent(&mut self) -> &mut dyn Agent {
+        self.agent.as_mut()
+    }
+
+    fn card(&self) -> Card {
+        self.card.clone()
+    }
+}
+
+/// An agent whose model is known before it learns.
+pub fn with_card(agent: impl Agent + 'static, card: Card) -> Box<dyn Learner> {
+    Box::new(WithCard { agent: Box::new(agent), card })
+}
+
 /// The agent that a scenario asks for, on its training data.
 pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Box<dyn Learner>, LearnError> {
     match spec.agent.name.as_str() {
-        "blend" => Ok(Box::new(BlendAgent::new(scenario, spec)?)),
+        "blend" => {
+            let (agent, card) = BlendAgent::new(scenario, spec)?;
+            Ok(with_card(agent, card))
+        }
         other => Err(LearnError::unknown("learn.agent: agent", other, ["blend"])),
     }
 }

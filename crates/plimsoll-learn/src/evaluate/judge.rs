@@ -202,6 +202,16 @@ impl Evaluation {
         self
     }
 
+    /// What was measured on, in words.
+    pub fn extent(&self) -> String {
+        let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
+        match (self.windows, self.samples) {
+            (1, samples) => count(samples, "sample"),
+            (windows, 1) => count(windows, "window"),
+            (windows, samples) => format!("{} of {} each", count(windows, "window"), count(samples, "sample")),
+        }
+    }
+
     /// What was found, in sentences.
     pub fn findings(&self) -> Vec<String> {
         let label = &self.objective.label;
@@ -234,13 +244,9 @@ impl Evaluation {
                     .push(format!("It closes {:.0} % of the gap between {policy} and the lower bound.", share * 100.0));
             }
         }
-        let (windows, each) = match (self.windows, self.samples) {
-            (1, samples) => (format!("{samples} samples"), String::new()),
-            (windows, 1) => (format!("{windows} windows"), String::new()),
-            (windows, samples) => (format!("{windows} windows"), format!(" of {samples} samples each")),
-        };
         findings.push(format!(
-            "Measured on {windows}{each} that nothing was learned from; intervals are over {}.",
+            "Measured on {} that nothing was learned from; intervals are over {}.",
+            self.extent(),
             self.over
         ));
         for told in self.policies.iter().filter(|figures| figures.role == Role::Reference) {

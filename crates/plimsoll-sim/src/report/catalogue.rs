@@ -123,6 +123,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_measure_is_found_by_its_name_however_it_is_joined() {
+        assert_eq!(entry("node-hours"), entry("node_hours"));
+        assert_eq!(entry("node-hours").map(|entry| entry.better), Some(Less));
+        assert_eq!(entry("joy"), None);
+    }
+
+    #[test]
     fn every_measure_is_in_the_catalogue_once_with_its_definition() {
         let schema = schemars::schema_for!(Measures).to_value();
         let mut fields: Vec<String> = schema["properties"].as_object().unwrap().keys().cloned().collect();

@@ -147,13 +147,13 @@ fn show(folder: &Path, json: bool, out: &mut Output) -> Result<Verdict> {
         };
         writeln!(
             out,
-            "{measure}: {} against {} ({} to {}) on {}, {} windows",
+            "{measure}: {} against {} ({} to {}) on {}, {}",
             percent(&figures["relativeToBest"]),
             figures["bestBaseline"].as_str().unwrap_or("?"),
             percent(&figures["interval"][0]),
             percent(&figures["interval"][1]),
             figures["scenario"].as_str().unwrap_or("?"),
-            figures["windows"],
+            figures["measuredOn"].as_str().unwrap_or("?"),
         )?;
     }
     Ok(Verdict::Good)
