@@ -99,6 +99,11 @@ pub fn run(
     done: &(dyn Fn(usize, &Row) + Sync),
 ) -> Result<Runs, LearnError> {
     let trace = scenario.trace(&scenario.fleet()?)?;
+    if let Some(workload) = &trace.workload {
+        for case in cases {
+            case.check_span(workload.span())?;
+        }
+    }
     let finished = AtomicUsize::new(0);
     let results = cases.par_iter().map(|case| {
         let own = case.scenario(scenario);

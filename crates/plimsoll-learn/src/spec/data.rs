@@ -28,6 +28,20 @@ impl HeldOut {
         self.window.map_or_else(|| "all".to_owned(), |window| window.to_string())
     }
 
+    /// A window beyond the last arrival would measure a cluster that empties, and nothing that a policy does.
+    pub fn check_span(&self, span: Duration) -> Result<(), LearnError> {
+        let Some(Window { from, to: Some(to) }) = self.window else { return Ok(()) };
+        if to.saturating_sub(span) <= (to - from) / 10 {
+            return Ok(());
+        }
+        Err(LearnError::Invalid(format!(
+            "learn.evaluate: the window {} ends at {}, but the last pod arrives at {}; end by then",
+            self.label(),
+            written(to),
+            written(span)
+        )))
+    }
+
     /// The scenario of a run that measures this alone: it starts with the run-up, and ends with the window.
     pub fn scenario(&self, scenario: &Scenario) -> Scenario {
         let mut own = scenario.clone();

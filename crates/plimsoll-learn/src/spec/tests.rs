@@ -103,6 +103,16 @@ fn a_run_starts_with_its_run_up_and_measures_its_window_alone() {
 }
 
 #[test]
+fn a_window_beyond_the_last_arrival_is_refused() {
+    let own = scenario(RECORDED, "[learn.train]\nwindow='..1d'\n[learn.evaluate]\nwindows=['1d..2d']");
+    let case = LearnSpec::read(&own).unwrap().held_out(&own).unwrap()[0];
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    assert!(case.check_span(hours(48)).is_ok() && case.check_span(hours(46)).is_ok());
+    let error = case.check_span(hours(36)).unwrap_err().to_string();
+    assert!(error.contains("86400..172800 ends at 2d, but the last pod arrives at 36h"), "{error}");
+}
+
+#[test]
 fn a_search_is_judged_on_the_end_of_the_training_data() {
     let own = scenario(RECORDED, "[learn.train]\nwindow='..10d'\n[learn.evaluate]\nfrom='10d'\nto='20d'");
     let (first, cases) = LearnSpec::read(&own).unwrap().split(&own).unwrap();
