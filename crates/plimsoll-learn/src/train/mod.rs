@@ -87,7 +87,7 @@ pub fn train(
     let began = (settings.clock)();
     let mut events = Events::create(&folder, began)?;
     if from > 0 {
-        events.restart(began, from)?;
+        events.restart(began, from + 1)?;
     }
     let (mut saved, mut logged): (Duration, Option<Duration>) = (began, None);
     let mut pace = None;

@@ -42,7 +42,7 @@ impl Events {
         Err(last.unwrap_or_else(|| LearnError::Invalid("no name is left for a log".into())))
     }
 
-    /// Says that what earlier files say of later steps does not count.
+    /// Says that what earlier files say of this step and later ones does not count.
     pub fn restart(&mut self, now: Duration, step: u64) -> Result<(), LearnError> {
         // SessionLog with the status START.
         self.record(&event(now, step, &string(7, &number(1, 1))))
