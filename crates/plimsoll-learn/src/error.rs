@@ -26,6 +26,14 @@ pub enum LearnError {
         /// What is wrong with it, and what differs.
         problem: String,
     },
+    /// A model that may not be put to use.
+    #[error("model {}: {problem}", path.display())]
+    Refused {
+        /// Where it is.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
     /// A file that cannot be read or written.
     #[error("{}: {error}", path.display())]
     File {
@@ -37,6 +45,12 @@ pub enum LearnError {
     /// The simulation cannot go on.
     #[error(transparent)]
     Simulation(#[from] plimsoll_sim::simulation::SimulationError),
+    /// The scenario cannot be run.
+    #[error(transparent)]
+    Scenario(#[from] plimsoll_sim::scenario::ScenarioError),
+    /// A policy cannot be measured.
+    #[error(transparent)]
+    Compare(#[from] plimsoll_sim::compare::CompareError),
 }
 
 impl LearnError {

@@ -6,10 +6,16 @@
 pub mod agent;
 pub mod environment;
 pub mod error;
+pub mod evaluate;
 pub mod lifetime;
 pub mod model;
+pub mod models;
 #[cfg(feature = "burn")]
 pub mod network;
 pub mod observation;
 pub mod policy;
 pub mod reward;
+pub mod spec;
+pub mod train;
+pub mod tune;
+pub mod workshop;

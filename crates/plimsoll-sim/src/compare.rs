@@ -356,7 +356,7 @@ fn side_by_side<T: Sync, R: Send>(
 /// another are not taken for its own.
 fn identity(scenario: &Scenario) -> String {
     let run = crate::scenario::RunSpec { policies: Vec::new(), seeds: Vec::new(), ..scenario.run.clone() };
-    let plain = Scenario { run, ..scenario.clone() };
+    let plain = Scenario { run, learn: None, ..scenario.clone() };
     let mut text = serde_json::to_string(&plain).unwrap_or_default() + env!("CARGO_PKG_VERSION");
     for file in scenario.files() {
         let known = std::fs::metadata(&file).ok();

@@ -5,7 +5,7 @@
 //! run, bit for bit.
 
 pub mod bounds;
-mod checksum;
+pub mod checksum;
 pub mod compare;
 pub mod error;
 pub mod fleet;

@@ -5,6 +5,7 @@ mod cluster;
 mod commands;
 mod defaults;
 mod dry_run;
+mod evaluation;
 mod figures;
 mod input;
 mod output;
@@ -38,6 +39,10 @@ enum Command {
     Bounds(commands::bounds::Args),
     Trace(commands::trace::Args),
     Scenario(commands::scenario::Args),
+    Train(commands::train::Args),
+    Evaluate(commands::evaluate::Args),
+    Models(commands::models::Args),
+    Tune(commands::tune::Args),
     Demo(commands::demo::Args),
 }
 
@@ -94,6 +99,10 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Bounds(args) => commands::bounds::run(args, out),
         Command::Trace(args) => commands::trace::run(args, out),
         Command::Scenario(args) => commands::scenario::run(args, out),
+        Command::Train(args) => commands::train::run(args, out),
+        Command::Evaluate(args) => commands::evaluate::run(args, out),
+        Command::Models(args) => commands::models::run(args, out),
+        Command::Tune(args) => commands::tune::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
     }
 }

@@ -1,6 +1,7 @@
 //! Agents: each learns a policy from environments, one file each.
 
 pub mod adam;
+pub mod blend;
 pub mod chooser;
 #[cfg(feature = "burn")]
 pub mod dqn;

@@ -2,14 +2,17 @@
 //! are written once.
 
 use crate::measures::{Measures, Row};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What is better of a measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Better {
+pub enum Better {
+    /// Less of it.
     Less,
+    /// More of it.
     More,
     /// Neither: it says what happened.
     Neither,
@@ -17,14 +20,19 @@ pub(super) enum Better {
 
 /// A measure as it is shown.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Entry {
+pub struct Entry {
+    /// Its name in JSON, and in scenarios.
     pub key: &'static str,
+    /// Its name in reports.
     pub label: &'static str,
+    /// What it is counted in; `%` for shares, which are shown in per cent.
     pub unit: &'static str,
+    /// What is better.
     pub better: Better,
     /// Whether the overview shows it.
     #[serde(skip)]
     pub overview: bool,
+    /// What it is.
     pub definition: String,
 }
 
@@ -74,7 +82,7 @@ const ENTRIES: &[Listed] = &[
 ];
 
 /// Every measure, in the order of reports.
-pub(super) fn entries() -> Vec<Entry> {
+pub fn entries() -> Vec<Entry> {
     let measures = schemars::schema_for!(Measures).to_value();
     let row = schemars::schema_for!(Row).to_value();
     let described = |schema: &Value, key: &str| schema["properties"][key]["description"].as_str().map(str::to_owned);
@@ -89,8 +97,14 @@ pub(super) fn entries() -> Vec<Entry> {
     ENTRIES.iter().map(entry).collect()
 }
 
+/// The measure of this name, in which `-` and `_` are alike.
+pub fn entry(name: &str) -> Option<Entry> {
+    let name = name.replace('-', "_");
+    entries().into_iter().find(|entry| entry.key == name)
+}
+
 /// A row's values, one an entry; shares in per cent, none where it was not measured.
-pub(super) fn values(row: &Row, entries: &[Entry]) -> Vec<Option<f64>> {
+pub fn values(row: &Row, entries: &[Entry]) -> Vec<Option<f64>> {
     let measures = serde_json::to_value(row.measures).unwrap_or_default();
     let value = |entry: &Entry| {
         let value = match entry.key {
@@ -107,6 +121,13 @@ pub(super) fn values(row: &Row, entries: &[Entry]) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measure_is_found_by_its_name_however_it_is_joined() {
+        assert_eq!(entry("node-hours"), entry("node_hours"));
+        assert_eq!(entry("node-hours").map(|entry| entry.better), Some(Less));
+        assert_eq!(entry("joy"), None);
+    }
 
     #[test]
     fn every_measure_is_in_the_catalogue_once_with_its_definition() {

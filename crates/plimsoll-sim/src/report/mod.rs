@@ -2,7 +2,7 @@
 //!
 //! Tables are written here, so they can be read without the script; it sorts them and draws what is embedded as JSON.
 
-mod catalogue;
+pub mod catalogue;
 pub mod statistics;
 mod summary;
 mod tables;
@@ -49,17 +49,23 @@ pub struct CaseBound {
 
 /// Writes the report.
 pub fn html(report: &Report<'_>) -> String {
+    html_with_preface(report, &[])
+}
+
+/// Writes the report, with what was found above it: one sentence a line.
+pub fn html_with_preface(report: &Report<'_>, preface: &[String]) -> String {
     let entries = catalogue::entries();
     let summary = summary::Summary::new(report, &entries);
     let mut page = String::with_capacity(SCRIPT.len() + STYLE.len() + (1 << 16));
     // Writing to a string cannot fail.
-    let _ = write_page(&mut page, report, &entries, &summary);
+    let _ = write_page(&mut page, report, preface, &entries, &summary);
     page
 }
 
 fn write_page(
     page: &mut String,
     report: &Report<'_>,
+    preface: &[String],
     entries: &[catalogue::Entry],
     summary: &summary::Summary<'_>,
 ) -> fmt::Result {
@@ -75,6 +81,13 @@ fn write_page(
     page.push_str(
         "</p>\n</header>\n<nav id=\"legend\" class=\"legend\" aria-label=\"Policies\" hidden></nav>\n<main>\n",
     );
+    if !preface.is_empty() {
+        page.push_str("<section class=\"findings\">\n<h2>Findings</h2>\n<ul>\n");
+        for line in preface {
+            writeln!(page, "<li>{}</li>", Escaped(line))?;
+        }
+        page.push_str("</ul>\n</section>\n");
+    }
     for scenario in &summary.scenarios {
         tables::overview(page, scenario, summary, entries)?;
     }

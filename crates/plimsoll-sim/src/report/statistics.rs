@@ -21,6 +21,8 @@ pub struct Paired {
     pub interval: Option<(f64, f64)>,
     /// The mean difference as a share of the baseline's mean; none where that is zero.
     pub relative: Option<f64>,
+    /// The 95 % interval of that share, in which the baseline's mean is as unsure as the difference; none with a single pair.
+    pub relative_interval: Option<(f64, f64)>,
     /// Pairs in which the policy had less than the baseline.
     pub less: usize,
     /// Pairs in which it had more.
@@ -35,16 +37,27 @@ pub fn paired(pairs: &[(f64, f64)], seed: u64) -> Option<Paired> {
     let differences: Vec<f64> = pairs.iter().map(|(baseline, policy)| policy - baseline).collect();
     let mean = mean(&differences);
     let baseline = pairs.iter().map(|(baseline, _)| baseline).sum::<f64>() / pairs.len() as f64;
-    let interval = if differences.len() >= LEAST_FOR_BOOTSTRAP {
-        Some(bootstrap(&differences, seed))
+    let relative = (baseline != 0.0).then(|| mean / baseline.abs());
+    let (interval, relative_interval) = if differences.len() >= LEAST_FOR_BOOTSTRAP {
+        let (interval, relative) = bootstrap(pairs, seed);
+        (Some(interval), relative)
     } else {
-        student(&differences, mean)
+        // Seen from its own mean, the share is a mean of differences to what that share of each baseline would be.
+        let share = relative.and_then(|share| {
+            let share = share * baseline.signum();
+            let rest: Vec<f64> = pairs.iter().map(|(baseline, policy)| policy - baseline - share * baseline).collect();
+            let (low, high) = student(&rest, 0.0)?;
+            let relative = share * baseline.signum();
+            Some((relative + low / baseline.abs(), relative + high / baseline.abs()))
+        });
+        (student(&differences, mean), share)
     };
     Some(Paired {
         pairs: pairs.len(),
         mean,
         interval,
-        relative: (baseline != 0.0).then(|| mean / baseline.abs()),
+        relative,
+        relative_interval,
         less: differences.iter().filter(|difference| **difference < 0.0).count(),
         more: differences.iter().filter(|difference| **difference > 0.0).count(),
     })
@@ -62,16 +75,27 @@ fn student(differences: &[f64], mean: f64) -> Option<(f64, f64)> {
     Some((mean - half, mean + half))
 }
 
-fn bootstrap(differences: &[f64], seed: u64) -> (f64, f64) {
+/// The intervals of the mean difference, and of it as a share of the baseline where no resample's is zero.
+fn bootstrap(pairs: &[(f64, f64)], seed: u64) -> ((f64, f64), Option<(f64, f64)>) {
     let mut state = seed;
-    let count = differences.len();
-    let mut means: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            (0..count).map(|_| differences[(split_mix(&mut state) % count as u64) as usize]).sum::<f64>() / count as f64
-        })
-        .collect();
-    means.sort_unstable_by(f64::total_cmp);
-    (quantile(&means, 0.025), quantile(&means, 0.975))
+    let count = pairs.len();
+    let (mut means, mut shares) = (Vec::with_capacity(RESAMPLES), Vec::with_capacity(RESAMPLES));
+    for _ in 0..RESAMPLES {
+        let (mut difference, mut baselines) = (0.0, 0.0);
+        for _ in 0..count {
+            let (baseline, policy) = pairs[(split_mix(&mut state) % count as u64) as usize];
+            difference += policy - baseline;
+            baselines += baseline;
+        }
+        means.push(difference / count as f64);
+        shares.push(difference / f64::abs(baselines));
+    }
+    let ends = |values: &mut Vec<f64>| {
+        values.sort_unstable_by(f64::total_cmp);
+        (quantile(values, 0.025), quantile(values, 0.975))
+    };
+    let shares = shares.iter().all(|share| share.is_finite()).then(|| ends(&mut shares));
+    (ends(&mut means), shares)
 }
 
 /// A quantile of sorted values, straight between neighbours.
@@ -109,6 +133,19 @@ mod tests {
         // Differences 1, 2, 3: mean 2, standard deviation 1, so 2 ± 4.302653 / √3.
         let (low, high) = paired(&[(0.0, 1.0), (0.0, 2.0), (0.0, 3.0)], 1).unwrap().interval.unwrap();
         assert!((low - (2.0 - 2.484_138)).abs() < 1e-5 && (high - (2.0 + 2.484_138)).abs() < 1e-5, "{low} {high}");
+    }
+
+    #[test]
+    fn a_share_of_the_baseline_is_surer_than_its_parts_where_it_is_the_same_in_every_pair() {
+        let pairs = |cases: u32| (1..=cases).map(|case| (f64::from(case), 0.9 * f64::from(case))).collect::<Vec<_>>();
+        for cases in [3, 12] {
+            let found = paired(&pairs(cases), 1).unwrap();
+            let (low, high) = found.relative_interval.unwrap();
+            assert!((low + 0.1).abs() < 1e-9 && (high + 0.1).abs() < 1e-9, "{cases} cases: {low} {high}");
+            let (low, high) = found.interval.unwrap();
+            assert!(high - low > 0.1, "{cases} cases: {low} {high}");
+        }
+        assert_eq!(paired(&[(0.0, 1.0); 6], 1).unwrap().relative_interval, None);
     }
 
     #[test]

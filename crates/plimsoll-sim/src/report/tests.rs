@@ -31,6 +31,16 @@ fn page(runs: &[Run], baseline: Option<&str>) -> String {
     html(&Report { title: "A <comparison>", runs, baseline, bounds: &[] })
 }
 
+#[test]
+fn findings_stand_above_the_tables_as_text() {
+    let runs = [run("s", "p", 1, 1.0)];
+    let report = Report { title: "t", runs: &runs, baseline: None, bounds: &[] };
+    let page = html_with_preface(&report, &["a < b".to_owned()]);
+    let (before, _) = page.split_once("class=\"overview\"").unwrap();
+    assert!(before.contains("<h2>Findings</h2>") && before.contains("<li>a &lt; b</li>"));
+    assert!(!html(&report).contains("Findings"));
+}
+
 fn embedded(page: &str) -> Value {
     let (_, rest) = page.split_once("id=\"data\">").unwrap();
     let (text, _) = rest.split_once("</script>").unwrap();

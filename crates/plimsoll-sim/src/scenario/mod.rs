@@ -51,6 +51,9 @@ pub struct Scenario {
     pub disruption: Vec<DisruptionSpec>,
     /// Machines that fail by chance.
     pub failures: Option<FailuresSpec>,
+    /// What is learned and how it is measured; read by the learner, and of no matter for a run.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub learn: Option<toml::Table>,
     /// The folder that file names are relative to.
     #[serde(skip)]
     pub folder: PathBuf,
@@ -73,6 +76,7 @@ impl Default for Scenario {
             run: RunSpec::default(),
             disruption: Vec::new(),
             failures: None,
+            learn: None,
             folder: PathBuf::new(),
         }
     }

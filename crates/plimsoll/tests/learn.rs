@@ -1,0 +1,162 @@
+//! `plimsoll train`, `evaluate`, `models` and `tune`, as a user runs them.
+
+#![expect(clippy::unwrap_used, reason = "the harness is test code, too")]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const SCENARIO: &str = r#"
+name = "quick"
+[workload.generate]
+kind = "poisson"
+hours = 3
+pods_per_hour = 60
+[[pool]]
+name = "n"
+count = 30
+cpu = 16
+memory = "64Gi"
+idle_watts = 50
+full_watts = 150
+[learn]
+description = "for a test"
+agent = { name = "blend", generations = GENERATIONS, candidates = 4, heuristics = ["best-fit", "worst-fit"] }
+base = "worst-fit"
+[learn.train]
+samples = [1, 2]
+steps = 100000000
+[learn.evaluate]
+baselines = ["worst-fit", "least-allocated", "lifetime-aware"]
+[learn.checkpoint]
+every = 0
+[learn.tune]
+configurations = 3
+rounds = 2
+[learn.tune.space]
+"agent.spread" = { low = 0.1, high = 1, log = true }
+"agent.generations" = [1, 2]
+"#;
+
+fn command(args: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command.args(args.split_whitespace()).env("NO_COLOR", "1");
+    command
+}
+
+fn good(args: &str) -> String {
+    let Output { status, stdout, stderr } = command(args).output().unwrap();
+    assert!(status.success(), "{args}: {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap() + &String::from_utf8_lossy(&stderr)
+}
+
+fn ends(args: &str, code: i32) -> String {
+    let Output { status, stdout, stderr } = command(args).output().unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(code), "{args}: {} {stderr}", String::from_utf8_lossy(&stdout));
+    stderr
+}
+
+/// A folder with the scenario in it.
+fn folder(name: &str, generations: u32) -> (PathBuf, String) {
+    let folder = std::env::temp_dir().join(format!("plimsoll-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let scenario = folder.join("quick.toml");
+    std::fs::write(&scenario, SCENARIO.replace("GENERATIONS", &generations.to_string())).unwrap();
+    let scenario = scenario.display().to_string();
+    (folder, scenario)
+}
+
+fn weights(model: &Path) -> Vec<u8> {
+    std::fs::read(model.join("model.safetensors")).unwrap()
+}
+
+#[test]
+fn a_model_is_trained_measured_promoted_and_shown() {
+    let (folder, scenario) = folder("learn", 8);
+    let model = folder.join("models").join("first");
+    let told = good(&format!("train {scenario} --out {} --quiet", model.display()));
+    assert!(told.contains("is trained") && told.contains("plimsoll evaluate"), "{told}");
+    assert!(!model.join("training").join("checkpoint-000008").exists(), "checkpoints are left");
+    let card: Value = serde_json::from_str(&std::fs::read_to_string(model.join("card.json")).unwrap()).unwrap();
+    assert_eq!((&card["name"], &card["training"]["agent"]), (&"first".into(), &"blend".into()));
+    assert_eq!(card["training"]["windows"][1], "all sample 2");
+
+    let html = folder.join("report.html");
+    let args = format!("evaluate {} {scenario} --quiet", model.display());
+    let table = good(&format!("{args} --record --html {}", html.display()));
+    assert!(table.contains(": significantly better"), "{table}");
+    assert!(table.contains("lifetime-aware (told lifetimes)") && table.contains("lower bound"), "{table}");
+    assert!(std::fs::read_to_string(html).unwrap().contains("Findings"));
+    let found: Value = serde_json::from_str(&good(&format!("{args} --json"))).unwrap();
+    assert_eq!((&found["version"], &found["windows"]), (&"plimsoll.dev/evaluation/v1".into(), &1.into()));
+    assert_eq!(found["cases"].as_array().unwrap().len(), 10);
+
+    let models = folder.join("models");
+    let promoted = good(&format!("models promote {} {scenario} --quiet", model.display()));
+    assert!(promoted.contains("first is in use for kwh"), "{promoted}");
+    let list = good(&format!("models list {}", models.display()));
+    assert!(list.contains("first") && list.contains("kwh") && list.contains("for a test"), "{list}");
+    let shown = good(&format!("models show {}", model.display()));
+    assert!(shown.contains("best-fit, worst-fit") && shown.contains("kwh:"), "{shown}");
+    // The same once more is no better than the one in use.
+    let second = models.join("second");
+    good(&format!("train {scenario} --out {} --quiet", second.display()));
+    assert_eq!(weights(&model), weights(&second));
+    let refused = ends(&format!("models promote {} {scenario} --quiet", second.display()), 1);
+    assert!(refused.contains("it is not promoted for kwh: against first"), "{refused}");
+}
+
+#[test]
+fn a_training_that_is_killed_goes_on_and_ends_with_the_same_model() {
+    let (folder, scenario) = folder("killed", 40);
+    let (whole, killed) = (folder.join("whole"), folder.join("killed"));
+    good(&format!("train {scenario} --out {} --quiet", whole.display()));
+    let args = format!("train {scenario} --out {} --quiet", killed.display());
+    let mut child = command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !killed.join("training").join("checkpoint-000003").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "training ended before it could be killed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // On Unix this is SIGKILL: nothing is tidied up.
+    child.kill().unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert!(!killed.join("model.safetensors").exists());
+    let refused = ends(&args, 2);
+    assert!(refused.contains("go on with --resume"), "{refused}");
+    let other = ends(&format!("{args} --resume --seed 9"), 2);
+    assert!(other.contains("it is of another training: seed is \"1\", not \"9\""), "{other}");
+    let told = good(&format!("{args} --resume"));
+    assert!(told.contains("training goes on from step"), "{told}");
+    assert_eq!(weights(&killed), weights(&whole));
+    assert!(good(&format!("{args} --resume")).contains("there is nothing to resume"));
+}
+
+#[test]
+fn a_search_tells_every_trial_and_the_best() {
+    let (_, scenario) = folder("tune", 2);
+    let told = good(&format!("tune {scenario} --quiet"));
+    assert!(told.contains("best: configuration") && told.contains("as the scenario has it"), "{told}");
+    let json: Value = serde_json::from_str(&good(&format!("tune {scenario} --quiet --json"))).unwrap();
+    assert_eq!(json["trials"].as_array().unwrap().len(), 3 + 1, "{json}");
+}
+
+#[test]
+fn a_policy_is_measured_like_a_model_and_what_cannot_be_is_said() {
+    let (folder, scenario) = folder("said", 1);
+    let told = good(&format!("evaluate best-fit {scenario} --quiet --objective node-hours"));
+    assert!(told.contains("Machine-hours") && told.contains("best-fit (the model)"), "{told}");
+    assert!(ends(&format!("evaluate models/absent {scenario}"), 2).contains("models/absent/card.json"));
+    assert!(ends(&format!("evaluate best-fit {scenario} --objective joy"), 2).contains("measure \"joy\" is not known"));
+    assert!(
+        ends(&format!("evaluate best-fit {scenario} --objective cost --quiet"), 2).contains("cost is not measured")
+    );
+    let text = std::fs::read_to_string(&scenario).unwrap();
+    std::fs::write(folder.join("wrong.toml"), text.replace("[1, 2]", "[1, 1001]")).unwrap();
+    let wrong = folder.join("wrong.toml").display().to_string();
+    assert!(ends(&format!("scenario check {wrong}"), 2).contains("1001 is trained on, too"));
+    let schema: Value = serde_json::from_str(&good("scenario schema")).unwrap();
+    assert!(schema["properties"]["learn"]["properties"]["agent"].is_object());
+}
