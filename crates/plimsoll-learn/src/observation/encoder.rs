@@ -190,7 +190,7 @@ impl Encoder {
         let wanted = &cycle.local().resources.wanted;
         let share = |amount: i64, of: i64| if of > 0 { amount as f32 / of as f32 } else { 0.0 };
         let (offered, taken) = (node.allocatable, node.requested);
-        let extension = known.tenants.extension(&pod.life, pod.owner, telemetry.now);
+        let extension = known.tenants.extension(&pod.life);
         let awake = told.awake_since.map_or(0.0, |since| telemetry.now.saturating_sub(since).as_secs_f32() / 3600.0);
         let (before, after) = (share(taken.cpu, offered.cpu), share(taken.cpu + wanted.cpu, offered.cpu));
         let (mut rise, mut alone) = (0.0, 0.0);

@@ -80,15 +80,6 @@ const STALE_SHARE: f64 = 0.1;
 /// And never sooner than this, in seconds.
 const STALE_AT_LEAST: f64 = 150.0;
 
-/// Pods of one owner that started within so many seconds of each other end alike.
-const TWIN_SECONDS: f64 = 600.0;
-/// How much alike: the share of the variance of lifetimes (by their logarithm) that lies between such groups, not within them.
-const TWINS_ALIKE: f32 = 0.87;
-
-fn are_twins(tenant: &Tenant, owner: Option<u64>, since: f64) -> bool {
-    owner.is_some() && tenant.seen.owner == owner && (tenant.since - since).abs() <= TWIN_SECONDS
-}
-
 impl Tenants {
     /// Takes note of who came and who left.
     pub fn follow(&mut self, state: &ClusterState, node: &Node, lifetimes: &mut Lifetimes) {
@@ -154,13 +145,9 @@ impl Tenants {
                 tenant.chapter = chapter;
                 tenant.curve = lifetimes.curve(&tenant.seen);
             }
-        }
-        for (at, tenant) in self.pods.iter().enumerate() {
-            let twin = self.pods[..at].iter().any(|other| are_twins(other, tenant.seen.owner, tenant.since));
-            let weight = if twin { 1.0 - TWINS_ALIKE } else { 1.0 };
             let ahead = tenant.curve.ahead((now - tenant.since).max(0.0) as f32);
             for (gone, alive) in self.gone.iter_mut().zip(ahead) {
-                *gone *= 1.0 - weight * alive;
+                *gone *= 1.0 - alive;
             }
         }
         self.busy_hours = self.gone.iter().zip(&lifetimes.hours).map(|(gone, hours)| (1.0 - gone) * hours).sum();
@@ -176,13 +163,9 @@ impl Tenants {
         self.pods.iter().filter(|tenant| owner.is_some() && tenant.seen.owner == owner).count()
     }
 
-    /// How much longer the node is busy with a pod that starts now, in hours. `life_hours` are the pod's chances to run, times the length
-    /// of each span.
-    pub fn extension(&self, life_hours: &Horizons, owner: Option<u64>, now: Duration) -> f32 {
-        let extension: f32 = self.gone.iter().zip(life_hours).map(|(gone, hours)| gone * hours).sum();
-        let now = now.as_secs_f64();
-        let twin = self.pods.iter().any(|other| are_twins(other, owner, now));
-        if twin { extension * (1.0 - TWINS_ALIKE) } else { extension }
+    /// How much longer the node is busy with a pod, in hours. `life_hours` are the pod's chances to run, times the length of each span.
+    pub fn extension(&self, life_hours: &Horizons) -> f32 {
+        self.gone.iter().zip(life_hours).map(|(gone, hours)| gone * hours).sum()
     }
 }
 
