@@ -2,9 +2,11 @@
 
 use crate::agent::Agent;
 use crate::agent::blend::{self, Blend, BlendAgent};
+use crate::agent::evolve::Evolve;
 use crate::error::LearnError;
 use crate::model::{self, Card, WEIGHTS_FILE, Weights};
 use crate::models;
+use crate::policy::{Learned, Parts};
 use crate::spec::LearnSpec;
 use plimsoll_core::policy::Policy;
 use plimsoll_sim::scenario::Scenario;
@@ -46,7 +48,8 @@ pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Box<dyn Learner>
             let (agent, card) = BlendAgent::new(scenario, spec)?;
             Ok(with_card(agent, card))
         }
-        other => Err(LearnError::unknown("learn.agent: agent", other, ["blend"])),
+        "evolution" => Ok(Box::new(Evolve::new(scenario, spec)?)),
+        other => Err(LearnError::unknown("learn.agent: agent", other, ["blend", "evolution"])),
     }
 }
 
@@ -61,6 +64,7 @@ pub fn load(folder: &Path) -> Result<Box<dyn Policy>, LearnError> {
 pub fn policy(card: &Card, weights: &Weights) -> Result<Box<dyn Policy>, LearnError> {
     match card.network.kind.as_str() {
         blend::KIND => Ok(Box::new(Blend::load(card, weights)?)),
-        other => Err(LearnError::unknown("network", other, [blend::KIND])),
+        "factored" => Ok(Box::new(Learned::new(Parts::from_card(card, weights).map_err(LearnError::Invalid)?))),
+        other => Err(LearnError::unknown("network", other, [blend::KIND, "factored"])),
     }
 }

@@ -7,11 +7,11 @@
 use super::{Agent, AgentState, Report};
 use crate::error::LearnError;
 use crate::model::{Tensor, Weights};
-use crate::policy::fused::Factored;
+use crate::policy::fused::{Factored, Sizes};
 use crate::policy::{Learned, Parts, Ranges};
 use plimsoll_core::rng::Rng;
 use plimsoll_sim::compare::PreparedCase;
-use plimsoll_sim::measures::Measures;
+use plimsoll_sim::measures::Row;
 use plimsoll_sim::simulation::Nobody;
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ pub struct EvolutionSettings {
     pub sigma_rate: f32,
     /// After so many generations the network is measured on all cases, and kept if it is the best so far.
     pub validate_every: usize,
-    /// What a share of pods that were rejected, or still wait at the end, weighs against the measure.
+    /// What a share of pods that were rejected, or still wait at the end, or by which a limit is broken, weighs against the measure.
     pub penalty: f64,
 }
 
@@ -55,17 +55,27 @@ impl Default for EvolutionSettings {
     }
 }
 
-/// The figure that is to be small.
-pub type Objective = Arc<dyn Fn(&Measures) -> f64 + Send + Sync>;
+/// The figure that is to be small, then those that are limited; none if the scenario does not measure one of them.
+pub type Objective = Arc<dyn Fn(&Row) -> Option<Vec<f64>> + Send + Sync>;
+
+/// What a run came to.
+struct Measured {
+    figures: Vec<f64>,
+    /// Pods that were rejected, or still wait at the end, as a share.
+    lost: f64,
+    decisions: u64,
+}
 
 /// The agent.
 pub struct Evolution {
     settings: EvolutionSettings,
     parts: Parts,
-    sizes: crate::policy::fused::Sizes,
+    sizes: Sizes,
     cases: Vec<Arc<PreparedCase>>,
-    /// The base's figure on each case: what others are divided by.
-    reference: Vec<f64>,
+    /// The base's figures on each case: what others are divided by. Empty before it is known.
+    reference: Vec<Vec<f64>>,
+    /// What the further figures may be at most, as multiples of the base's.
+    limits: Vec<f64>,
     objective: Objective,
     rng: Rng,
     generation: usize,
@@ -83,10 +93,11 @@ impl Evolution {
     pub fn new(
         settings: EvolutionSettings,
         parts: Parts,
-        sizes: crate::policy::fused::Sizes,
+        sizes: Sizes,
         start: Weights,
         cases: Vec<Arc<PreparedCase>>,
         objective: Objective,
+        limits: Vec<f64>,
         seed: u64,
     ) -> Result<Self, LearnError> {
         if cases.is_empty() {
@@ -102,7 +113,8 @@ impl Evolution {
             settings,
             parts,
             sizes,
-            reference: vec![1.0; cases.len()],
+            reference: Vec::new(),
+            limits,
             cases,
             objective,
             rng: Rng::new(seed),
@@ -111,10 +123,10 @@ impl Evolution {
             ranges: Arc::new(Mutex::new(ranges)),
             steps: 0,
         };
-        let all: Vec<usize> = (0..agent.cases.len()).collect();
-        let jobs: Vec<_> = all.iter().map(|case| (agent.mean.clone(), *case)).collect();
-        agent.reference = agent.measure(&jobs)?;
-        agent.best_figure = 1.0;
+        let start = agent.mean.clone();
+        let runs = (0..agent.cases.len()).into_par_iter().map(|case| agent.run(&start, case));
+        agent.reference = runs.map(|run| run.map(|run| run.figures)).collect::<Result<_, LearnError>>()?;
+        agent.best_figure = agent.validate()?;
         Ok(agent)
     }
 
@@ -140,29 +152,39 @@ impl Evolution {
 
     /// The figure of each network on its case, as a share of the heuristic's.
     fn measure(&mut self, jobs: &[(Vec<f32>, usize)]) -> Result<Vec<f64>, LearnError> {
-        let results: Vec<Result<(f64, u64), LearnError>> =
-            jobs.par_iter().map(|(flat, case)| self.run(flat, *case)).collect();
+        let results: Vec<_> = jobs.par_iter().map(|(flat, case)| self.run(flat, *case)).collect();
         let mut figures = Vec::with_capacity(results.len());
-        for result in results {
-            let (figure, decisions) = result?;
-            self.steps += decisions;
-            figures.push(figure);
+        for (result, (_, case)) in results.into_iter().zip(jobs) {
+            let run = result?;
+            self.steps += run.decisions;
+            figures.push(self.judge(&run, *case));
         }
         Ok(figures)
     }
 
-    fn run(&self, flat: &[f32], case: usize) -> Result<(f64, u64), LearnError> {
+    /// One figure for a run: the objective as a share of the heuristic's, and more where a limit is broken or pods are lost.
+    fn judge(&self, run: &Measured, case: usize) -> f64 {
+        let shares: Vec<f64> =
+            run.figures.iter().zip(&self.reference[case]).map(|(figure, base)| figure / base.max(1e-9)).collect();
+        let broken = shares.iter().skip(1).zip(&self.limits).map(|(share, limit)| (share - limit).max(0.0));
+        shares.first().copied().unwrap_or(1.0) + self.settings.penalty * (run.lost + broken.sum::<f64>())
+    }
+
+    fn run(&self, flat: &[f32], case: usize) -> Result<Measured, LearnError> {
         let network = Factored::new(&self.sizes, &self.weights_of(flat)).map_err(LearnError::Invalid)?;
         let mut policy = Learned::new(Parts { network, ranges: Ranges::default(), ..self.parts.clone() });
         policy.note_ranges(Arc::clone(&self.ranges));
         let counters = policy.counters();
         let run = self.cases[case]
             .run_policy("learned", Box::new(policy), &mut Nobody)
-            .map_err(|error| LearnError::Invalid(error.to_string()))?;
+            .map_err(LearnError::from)?;
         let measures = &run.row.measures;
         let lost = (measures.rejected + measures.waiting) as f64 / measures.arrived.max(1) as f64;
-        let figure = (self.objective)(measures) / self.reference[case] + self.settings.penalty * lost;
-        Ok((figure, counters.decisions.load(std::sync::atomic::Ordering::Relaxed)))
+        let figures = (self.objective)(&run.row).ok_or_else(|| {
+            LearnError::Invalid(format!("learn.objective: it is not measured in scenario {:?}", run.row.scenario))
+        })?;
+        let decisions = counters.decisions.load(std::sync::atomic::Ordering::Relaxed);
+        Ok(Measured { figures, lost, decisions })
     }
 
     /// A number from the normal distribution.

@@ -6,6 +6,7 @@ pub mod chooser;
 #[cfg(feature = "burn")]
 pub mod dqn;
 pub mod evolution;
+pub mod evolve;
 #[cfg(feature = "burn")]
 pub mod imitation;
 #[cfg(feature = "burn")]

@@ -12,6 +12,7 @@ pub use data::HeldOut;
 pub use values::{Choices, Named, Range};
 
 use crate::error::LearnError;
+use crate::policy::Base;
 use plimsoll_core::policy::{self, POLICIES};
 use plimsoll_sim::checksum;
 use plimsoll_sim::report::catalogue::{self, Better};
@@ -138,7 +139,7 @@ pub struct EvaluateSpec {
     pub run_up: Option<Time>,
     /// The policies to beat; all there are if not given.
     pub baselines: Vec<String>,
-    /// The policy from which the gap to the bound is counted; `base` if not given.
+    /// The policy from which the gap to the bound is counted; `base` if not given, best fit where that is no policy of the engine.
     pub gap_from: Option<String>,
 }
 
@@ -254,15 +255,17 @@ impl LearnSpec {
 
     /// The policy from which the gap to the bound is counted.
     pub fn gap_from(&self) -> &str {
-        self.evaluate.gap_from.as_deref().unwrap_or(&self.base)
+        let base = if policy::by_name(&self.base).is_some() { &self.base } else { "best-fit" };
+        self.evaluate.gap_from.as_deref().unwrap_or(base)
     }
 
     fn check(&self, scenario: &Scenario) -> Result<(), LearnError> {
         known("learn.agent: agent", &self.agent.name, AGENTS)?;
         known("learn.network: network", &self.network.name, NETWORKS)?;
-        let policies = [("learn.base: policy", &self.base)].into_iter();
-        let policies =
-            policies.chain(self.evaluate.gap_from.iter().map(|name| ("learn.evaluate.gap_from: policy", name)));
+        if Base::by_name(&self.base).is_none() {
+            return Err(LearnError::unknown("learn.base: policy", &self.base, Base::names()));
+        }
+        let policies = self.evaluate.gap_from.iter().map(|name| ("learn.evaluate.gap_from: policy", name));
         let baselines = self.evaluate.baselines.iter().map(|name| ("learn.evaluate.baselines: policy", name));
         for (place, name) in policies.chain(baselines) {
             if policy::by_name(name).is_none() {

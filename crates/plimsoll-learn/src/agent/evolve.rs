@@ -1,0 +1,215 @@
+//! Evolution on the training data of a scenario: the predictor of lifetimes is trained first, then the network is evolved on top of it.
+
+use super::Agent;
+use super::evolution::{Evolution, EvolutionSettings, Objective};
+use crate::error::LearnError;
+use crate::lifetime::{Dataset, PredictorFit, PredictorSettings, train};
+use crate::model::{CARD_SCHEMA, Card, NetworkCard, TrainingCard};
+use crate::observation::features::{NODE_FEATURES, POD_FEATURES, node_feature, pod_feature};
+use crate::policy::fused::Factored;
+use crate::policy::{Parts, Ranges, sizes};
+use crate::spec::LearnSpec;
+use crate::workshop::Learner;
+use plimsoll_sim::compare::{Case, PreparedCase};
+use plimsoll_sim::measures::Row;
+use plimsoll_sim::report::catalogue::{self, Better};
+use plimsoll_sim::scenario::Scenario;
+use plimsoll_sim::workload::select::Selection;
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a network is evolved.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EvolveSettings {
+    /// The predictor of lifetimes, trained first.
+    pub predictor: PredictorSettings,
+    /// The search.
+    pub search: EvolutionSettings,
+    /// Measures that must stay below a multiple of the heuristic's: `{ kwh = 1.0 }` is "at no more energy".
+    pub limits: BTreeMap<String, f64>,
+    /// The share of each training run, from its start, that is not measured: until then the cluster fills up. As the scenario
+    /// has it if not given.
+    pub warmup: Option<f64>,
+}
+
+/// Sizes of a factored network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FactoredSizes {
+    /// Outputs of the towers.
+    pub tower: usize,
+    /// Units of the head.
+    pub hidden: usize,
+}
+
+impl Default for FactoredSizes {
+    fn default() -> Self {
+        Self { tower: 4, hidden: 6 }
+    }
+}
+
+/// Which features a network reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FeatureNames {
+    /// Of nodes.
+    pub nodes: Vec<String>,
+    /// Of pods.
+    pub pods: Vec<String>,
+}
+
+impl Default for FeatureNames {
+    fn default() -> Self {
+        let nodes = [
+            "cpu-free", "memory-free", "pods", "empty", "threads", "watts-per-thread", "idle-watts", "awake",
+            "remaining", "cpu-left", "memory-left", "rise", "extension", "extension-share", "extra-kwh",
+        ];
+        let pods = ["cpu", "memory", "life", "short", "group", "load", "busy"];
+        Self { nodes: nodes.map(str::to_owned).to_vec(), pods: pods.map(str::to_owned).to_vec() }
+    }
+}
+
+impl FeatureNames {
+    /// The places of the features of nodes, in their order, and of pods.
+    pub fn places(&self) -> Result<(Vec<usize>, Vec<usize>), LearnError> {
+        let find = |what, names: &[String], place: fn(&str) -> Option<usize>, known: Vec<&'static str>| {
+            let find = |name: &String| place(name).ok_or_else(|| LearnError::unknown(what, name, known.iter().copied()));
+            names.iter().map(find).collect::<Result<Vec<_>, _>>()
+        };
+        let known = NODE_FEATURES.iter().map(|(name, ..)| *name).collect();
+        let mut nodes = find("learn.observation.nodes: feature", &self.nodes, node_feature, known)?;
+        // Those that change only with the node come first, whatever order they are named in.
+        nodes.sort_unstable();
+        nodes.dedup();
+        let known = POD_FEATURES.iter().map(|(name, _)| *name).collect();
+        let pods = find("learn.observation.pods: feature", &self.pods, pod_feature, known)?;
+        Ok((nodes, pods))
+    }
+}
+
+/// An evolved network in the making.
+pub struct Evolve {
+    agent: Evolution,
+    card: Card,
+}
+
+impl Evolve {
+    /// Prepares the training data of a scenario, and trains the predictor.
+    pub fn new(scenario: &Scenario, spec: &LearnSpec) -> Result<Self, LearnError> {
+        let mut settings: EvolveSettings = read("agent", &spec.agent.options)?;
+        if spec.network.name != "factored" {
+            return Err(LearnError::unknown("learn.network: network that can be evolved", &spec.network.name, ["factored"]));
+        }
+        let network: FactoredSizes = read("network", &spec.network.options)?;
+        let names: FeatureNames = match &spec.observation {
+            Some(value) => value.clone().try_into().map_err(|error| invalid("observation", &error))?,
+            None => FeatureNames::default(),
+        };
+        let (node_features, pod_features) = names.places()?;
+        let mut own = spec.training(scenario);
+        own.run.warmup = settings.warmup.unwrap_or(own.run.warmup);
+        let trace = own.trace(&own.fleet()?)?;
+        let case = |seed: &u64| PreparedCase::new(&own, &trace, Case { window: None, seed: *seed }).map(Arc::new);
+        let cases = spec.train.samples.par_iter().map(case).collect::<Result<Vec<_>, _>>()?;
+        let data = looks(&own, &trace, spec)?;
+        let (predictor, fit) = train(&data, &settings.predictor, spec.seed);
+        let sizes = sizes(&node_features, &pod_features, network.tower, network.hidden);
+        let start = Factored::fresh(&sizes, spec.seed);
+        let parts = Parts {
+            network: Factored::new(&sizes, &start).map_err(LearnError::Invalid)?,
+            predictor,
+            base: spec.base.clone(),
+            trust: spec.trust,
+            ranges: Ranges::default(),
+            node_features,
+            pod_features,
+        };
+        if let Some(steps) = spec.train.steps {
+            let a_generation = cases.len().min(settings.search.cases) * settings.search.pairs * 2;
+            let pods: usize = cases.iter().map(|case| case.prepared.workload.pods.len()).sum::<usize>() / cases.len();
+            settings.search.generations = (steps as usize).div_ceil((a_generation * pods).max(1));
+        }
+        let limits = settings.limits.values().copied().collect();
+        let card = card(spec, &parts, &network, &fit);
+        let agent = Evolution::new(settings.search, parts, sizes, start, cases, objective(spec, &settings.limits)?, limits, spec.seed)?;
+        Ok(Self { agent, card })
+    }
+}
+
+impl Learner for Evolve {
+    fn agent(&mut self) -> &mut dyn Agent {
+        &mut self.agent
+    }
+
+    fn card(&self) -> Card {
+        let mut card = self.card.clone();
+        card.ranges = self.agent.ranges().0;
+        card.figures.insert("training".into(), serde_json::json!({ "of_base": self.agent.best_figure() }));
+        card
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(what: &str, options: &toml::Table) -> Result<T, LearnError> {
+    options.clone().try_into().map_err(|error| invalid(what, &error))
+}
+
+fn invalid(what: &str, error: &toml::de::Error) -> LearnError {
+    LearnError::Invalid(format!("learn.{what}: {}", error.message()))
+}
+
+/// What the training data teaches of lifetimes: all owners of a recorded workload, or the made up workload of each sample. Nothing after the
+/// training window is looked at.
+fn looks(own: &Scenario, trace: &plimsoll_sim::scenario::Trace, spec: &LearnSpec) -> Result<Dataset, LearnError> {
+    let mut whole = own.clone();
+    whole.select = Selection { window: own.select.window, train: own.select.train, ..Selection::default() };
+    let until = own.select.window.and_then(|window| Some(window.to?.saturating_sub(window.from)));
+    let seeds = if own.workload.file.is_some() { &spec.train.samples[..1] } else { &spec.train.samples[..] };
+    let mut data = Dataset::default();
+    for &seed in seeds {
+        let workload = whole.prepare(trace, seed)?.workload;
+        let until = until.unwrap_or_else(|| workload.span() + Duration::from_secs(1));
+        data.samples.extend(Dataset::new(&workload, until, seed).samples);
+    }
+    Ok(data)
+}
+
+/// The figures that are to be small: the scenario's objective, turned round where more is better, and what is limited.
+fn objective(spec: &LearnSpec, limits: &BTreeMap<String, f64>) -> Result<Objective, LearnError> {
+    let objective = spec.objective()?;
+    let mut entries: Vec<_> = catalogue::entry(&objective.measure).into_iter().collect();
+    for name in limits.keys() {
+        let known = catalogue::entries();
+        let unknown = || LearnError::unknown("learn.agent.limits: measure", name, known.iter().map(|entry| entry.key));
+        entries.push(catalogue::entry(name).ok_or_else(unknown)?);
+    }
+    let more = objective.better == Better::More;
+    Ok(Arc::new(move |row: &Row| {
+        let mut figures = catalogue::values(row, &entries).into_iter().collect::<Option<Vec<f64>>>()?;
+        if more && let Some(first) = figures.first_mut() {
+            *first = 1.0 / first.max(1e-9);
+        }
+        Some(figures)
+    }))
+}
+
+fn card(spec: &LearnSpec, parts: &Parts, network: &FactoredSizes, fit: &PredictorFit) -> Card {
+    let sizes = [("tower".to_owned(), network.tower), ("hidden".to_owned(), network.hidden)];
+    Card {
+        schema: CARD_SCHEMA.into(),
+        name: String::new(),
+        description: spec.description.clone(),
+        network: NetworkCard { kind: "factored".into(), sizes: BTreeMap::from(sizes) },
+        node_features: parts.node_features.iter().map(|at| NODE_FEATURES[*at].0.to_owned()).collect(),
+        pod_features: parts.pod_features.iter().map(|at| POD_FEATURES[*at].0.to_owned()).collect(),
+        ranges: Vec::new(),
+        base: parts.base.clone(),
+        trust: parts.trust,
+        training: TrainingCard::default(),
+        figures: BTreeMap::from([("predictor".to_owned(), serde_json::json!(fit))]),
+    }
+}
