@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod environment;
 pub mod error;
+pub mod experiment;
 pub mod model;
 pub mod network;
 pub mod observation;

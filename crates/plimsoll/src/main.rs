@@ -39,6 +39,7 @@ enum Command {
     Trace(commands::trace::Args),
     Scenario(commands::scenario::Args),
     Demo(commands::demo::Args),
+    Experiment(commands::experiment::Args),
 }
 
 /// How a command ended that could do its work; one that could not ends with an error.
@@ -95,6 +96,7 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Trace(args) => commands::trace::run(args, out),
         Command::Scenario(args) => commands::scenario::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
+        Command::Experiment(args) => commands::experiment::run(args, out),
     }
 }
 

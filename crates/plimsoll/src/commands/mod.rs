@@ -5,6 +5,7 @@ pub mod check_config;
 pub mod compare;
 pub mod conformance;
 pub mod demo;
+pub mod experiment;
 pub mod explain;
 pub mod place;
 pub mod policies;
