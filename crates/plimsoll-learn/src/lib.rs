@@ -7,6 +7,8 @@ pub mod agent;
 pub mod environment;
 pub mod error;
 pub mod evaluate;
+#[cfg(feature = "burn")]
+pub mod experiment;
 pub mod lifetime;
 pub mod model;
 pub mod models;

@@ -44,6 +44,7 @@ enum Command {
     Models(commands::models::Args),
     Tune(commands::tune::Args),
     Demo(commands::demo::Args),
+    Experiment(commands::experiment::Args),
 }
 
 /// How a command ended that could do its work; one that could not ends with an error.
@@ -104,6 +105,7 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Models(args) => commands::models::run(args, out),
         Command::Tune(args) => commands::tune::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
+        Command::Experiment(args) => commands::experiment::run(args, out),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whatever chooses a node from an observation: a learned policy, or a simple rule.
 
 use crate::error::LearnError;
+use crate::network::{Batch, Network};
 use crate::observation::Observation;
 use plimsoll_core::rng::Rng;
 
@@ -92,6 +93,18 @@ impl Chooser for Rule {
             }
         }
         best.map(|(row, _)| row).ok_or_else(nothing_allowed)
+    }
+}
+
+/// The node that a network scores highest.
+pub struct Greedy(pub Network);
+
+impl Chooser for Greedy {
+    fn choose(&mut self, observation: &Observation) -> Result<usize, LearnError> {
+        let batch = Batch::new(self.0.spec(), [observation])?;
+        let scores = self.0.scores(&batch)?;
+        let best = batch.best(&scores, 0);
+        if observation.mask.get(best).is_some_and(|allowed| *allowed) { Ok(best) } else { Err(nothing_allowed()) }
     }
 }
 

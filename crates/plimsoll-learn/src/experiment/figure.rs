@@ -85,7 +85,8 @@ impl Axis {
         }
         let rough = (most - least) / 5.0;
         let power = libm::pow(10.0, libm::floor(libm::log10(rough)));
-        let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
+        let step =
+            [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
         let (least, most) = (libm::floor(least / step) * step, libm::ceil(most / step) * step);
         Self { least, most, step }
     }
@@ -135,8 +136,18 @@ impl Figure {
         )?;
         for label in y.labels() {
             let (_, at) = place((x.least, label));
-            writeln!(out, "<line class=\"gridline\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>", WIDTH - RIGHT)?;
-            writeln!(out, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>", LEFT - 6.0, at + 4.0, y.text(label))?;
+            writeln!(
+                out,
+                "<line class=\"gridline\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>",
+                WIDTH - RIGHT
+            )?;
+            writeln!(
+                out,
+                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                LEFT - 6.0,
+                at + 4.0,
+                y.text(label)
+            )?;
         }
         let foot = HEIGHT - BOTTOM + 15.0;
         for label in x.labels() {
@@ -144,11 +155,20 @@ impl Figure {
             writeln!(out, "<text x=\"{at:.1}\" y=\"{foot}\" text-anchor=\"middle\">{}</text>", x.text(label))?;
         }
         let middle = (LEFT + WIDTH - RIGHT) / 2.0;
-        writeln!(out, "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>", HEIGHT - 4.0, Escaped(&self.x))?;
+        writeln!(
+            out,
+            "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            HEIGHT - 4.0,
+            Escaped(&self.x)
+        )?;
         writeln!(out, "<text x=\"{LEFT}\" y=\"{}\">{}</text>", TOP - 2.0, Escaped(&self.y))?;
         for (at, what) in &self.marks {
             let (at, _) = place((*at, y.least));
-            writeln!(out, "<line class=\"bound\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{}\"/>", HEIGHT - BOTTOM)?;
+            writeln!(
+                out,
+                "<line class=\"bound\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{}\"/>",
+                HEIGHT - BOTTOM
+            )?;
             writeln!(out, "<text x=\"{:.1}\" y=\"{}\">{}</text>", at + 4.0, TOP + 10.0, Escaped(what))?;
         }
         for line in &self.lines {
@@ -191,7 +211,10 @@ mod tests {
             title: "a < b".into(),
             x: "step".into(),
             y: "pods".into(),
-            lines: vec![Line::over_steps("one & two", 0, &[0.0, 1.0, f64::NAN]), Line::over_steps("", 1, &[2.0]).faint()],
+            lines: vec![
+                Line::over_steps("one & two", 0, &[0.0, 1.0, f64::NAN]),
+                Line::over_steps("", 1, &[2.0]).faint(),
+            ],
             marks: vec![(1.0, "change".into())],
         };
         let html = figure.html();

@@ -44,7 +44,12 @@ fn write(page: &mut String, experiment: &Experiment) -> fmt::Result {
     }
     page.push_str("</tbody>\n</table>\n</div>\n</section>\n");
     for (heading, lead, figures) in &experiment.sections {
-        writeln!(page, "<section>\n<h2>{}</h2>\n<p class=\"lead\">{}</p>\n<div class=\"grid\">", Escaped(heading), Escaped(lead))?;
+        writeln!(
+            page,
+            "<section>\n<h2>{}</h2>\n<p class=\"lead\">{}</p>\n<div class=\"grid\">",
+            Escaped(heading),
+            Escaped(lead)
+        )?;
         for figure in figures {
             page.push_str(&figure.html());
         }

@@ -90,7 +90,8 @@ impl Environment for Watched {
 
 /// The nodes with the least latency to users.
 fn nearest(state: &ClusterState) -> Vec<usize> {
-    let latencies = || state.nodes().filter_map(|node| Some((node.id.index(), state.telemetry.node(node.id).latency_ms?)));
+    let latencies =
+        || state.nodes().filter_map(|node| Some((node.id.index(), state.telemetry.node(node.id).latency_ms?)));
     let least = latencies().map(|(_, ms)| ms).fold(f64::INFINITY, f64::min);
     latencies().filter(|(_, ms)| *ms <= least).map(|(node, _)| node).collect()
 }

@@ -6,6 +6,8 @@ pub mod compare;
 pub mod conformance;
 pub mod demo;
 pub mod evaluate;
+#[cfg(feature = "burn")]
+pub mod experiment;
 pub mod explain;
 pub mod models;
 pub mod place;

@@ -1,0 +1,236 @@
+//! The experiments of a thesis on learning schedulers: DQN with DeepSets for energy (EE), load balancing (LB), and energy with latency
+//! (EL-RL), against the default scheduler.
+//!
+//! Test 1 creates one-pod deployments one by one, deletes all, and begins again. Test 2 keeps as many alive, deleting the oldest for each new
+//! one, while the latencies of nodes change twice.
+
+mod cluster;
+mod findings;
+mod plots;
+#[cfg(test)]
+mod tests;
+
+use super::{Experiment, Finding, Sample, Watched};
+use crate::agent::chooser::{Chooser, Greedy};
+use crate::agent::dqn::{Dqn, DqnSettings};
+use crate::agent::{Agent, Report};
+use crate::environment::{Environment, Shuffle};
+use crate::error::LearnError;
+use crate::network::{Network, NetworkKind, NetworkSpec};
+use cluster::Test;
+
+/// What the experiment is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThesisSettings {
+    /// The seed.
+    pub seed: u64,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// Rounds of test 1.
+    pub rounds: u32,
+    /// Pods of a round.
+    pub pods_of_round: u32,
+    /// Pods of test 2.
+    pub pods: u32,
+    /// Pods that stay alive in test 2.
+    pub alive: u32,
+    /// Pods that stay alive in test 2 of EL-RL.
+    pub alive_with_latency: u32,
+    /// The agent's hyper-parameters.
+    pub agent: DqnSettings,
+}
+
+impl Default for ThesisSettings {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            nodes: 4,
+            rounds: 500,
+            pods_of_round: 30,
+            pods: 500,
+            alive: 30,
+            alive_with_latency: 20,
+            agent: DqnSettings::thesis(),
+        }
+    }
+}
+
+/// A scheduler of the experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// Energy.
+    Ee,
+    /// Load balancing.
+    Lb,
+    /// Energy and latency.
+    ElRl,
+    /// The default scheduler.
+    Default,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Ee, Self::Lb, Self::ElRl, Self::Default];
+
+    /// Its name in figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ee => "EE",
+            Self::Lb => "LB",
+            Self::ElRl => "EL-RL",
+            Self::Default => "default",
+        }
+    }
+
+    /// What it learns by; none for the default scheduler.
+    pub fn reward(self) -> Option<&'static str> {
+        match self {
+            Self::Ee => Some("ee"),
+            Self::Lb => Some("lb"),
+            Self::ElRl => Some("el-rl"),
+            Self::Default => None,
+        }
+    }
+}
+
+/// A policy as it came out of training.
+pub struct Trained {
+    /// What chooses.
+    pub chooser: Box<dyn Chooser>,
+    /// How training went.
+    pub reports: Vec<Report>,
+}
+
+/// Whatever trains the experiment's policies.
+pub trait Trainer {
+    /// Learns by a reward, in an environment whose observations are so wide for a node and a pod.
+    fn train(&self, policy: Policy, environment: Watched, widths: (usize, usize)) -> Result<Trained, LearnError>;
+}
+
+/// The trainer of the thesis: DQN with DeepSets.
+pub struct DqnTrainer {
+    settings: DqnSettings,
+    seed: u64,
+}
+
+impl Trainer for DqnTrainer {
+    fn train(&self, _: Policy, environment: Watched, widths: (usize, usize)) -> Result<Trained, LearnError> {
+        let (node_width, pod_width) = widths;
+        let spec = NetworkSpec { kind: NetworkKind::Deepsets, node_width, pod_width, ..NetworkSpec::default() };
+        let environments: Vec<Box<dyn Environment>> = vec![Box::new(environment)];
+        let mut agent = Dqn::new(self.settings.clone(), &spec, environments, self.seed)?;
+        let mut reports = Vec::new();
+        while reports.last().is_none_or(|report: &Report| report.progress < 1.0) {
+            reports.push(agent.iterate()?);
+        }
+        let network = Network::with_weights(&spec, agent.weights())?;
+        Ok(Trained { chooser: Box::new(Greedy(network)), reports })
+    }
+}
+
+/// One policy through one test.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// The policy.
+    pub policy: Policy,
+    /// What happened, step by step.
+    pub samples: Vec<Sample>,
+    /// Pods that stay alive, where they do.
+    pub alive: usize,
+}
+
+/// All that was run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Runs {
+    /// Training: what happened, and the reports.
+    pub training: Vec<(Run, Vec<Report>)>,
+    /// Test 1.
+    pub test1: Vec<Run>,
+    /// Test 2.
+    pub test2: Vec<Run>,
+    /// When latencies change in test 2, in steps.
+    pub changes: Vec<usize>,
+    /// Test 2 with rows in another order at every decision.
+    pub permuted: Vec<Run>,
+    /// Test 2 with fewer nodes.
+    pub shrunk: Vec<Run>,
+}
+
+/// Runs the experiment as the thesis did; `progress` is told what is done next.
+pub fn run(settings: &ThesisSettings, progress: &mut dyn FnMut(&str)) -> Result<(Runs, Experiment), LearnError> {
+    let trainer = DqnTrainer { settings: settings.agent.clone(), seed: settings.seed };
+    run_with(settings, &trainer, progress)
+}
+
+/// Runs the experiment with policies that are trained otherwise.
+pub fn run_with(
+    settings: &ThesisSettings,
+    trainer: &dyn Trainer,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(Runs, Experiment), LearnError> {
+    if settings.nodes < 3 || settings.pods < 3 * settings.alive || settings.rounds == 0 {
+        return Err(LearnError::Invalid(
+            "the experiment needs at least 3 nodes, a round, and three times as many pods as stay alive".into(),
+        ));
+    }
+    let mut runs = Runs { changes: cluster::changes(settings), ..Runs::default() };
+    for policy in Policy::ALL {
+        let mut chooser = None;
+        if let Some(reward) = policy.reward() {
+            progress(&format!("training {}", policy.name()));
+            let (watched, recorder) = Watched::new(cluster::training(settings, reward)?);
+            let trained = trainer.train(policy, watched, cluster::widths())?;
+            let run = Run { policy, samples: recorder.take(), alive: settings.pods_of_round as usize };
+            runs.training.push((run, trained.reports));
+            chooser = Some(trained.chooser);
+        }
+        progress(&format!("testing {}", policy.name()));
+        let mut chooser = chooser.as_deref_mut();
+        let mut test = |test: Test, nodes: usize, shuffle: Shuffle| {
+            let environment = cluster::test(settings, test, policy, nodes, shuffle)?;
+            let samples = walk(environment, chooser.as_deref_mut(), settings.seed)?;
+            Ok::<Run, LearnError>(Run { policy, samples, alive: cluster::alive(settings, policy) as usize })
+        };
+        runs.test1.push(test(Test::One, settings.nodes, Shuffle::Never)?);
+        runs.test2.push(test(Test::Two, settings.nodes, Shuffle::Never)?);
+        if policy.reward().is_some() {
+            runs.permuted.push(test(Test::Two, settings.nodes, Shuffle::Decisions)?);
+            runs.shrunk.push(test(Test::Two, settings.nodes - 1, Shuffle::Never)?);
+        }
+    }
+    let experiment = Experiment {
+        title: "The thesis, reproduced".into(),
+        summary: format!(
+            "{} nodes; DQN with DeepSets, {} steps of training; test 1: {} rounds of {} pods; test 2: {} pods, {} alive (EL-RL: {}).",
+            settings.nodes,
+            settings.agent.steps,
+            settings.rounds,
+            settings.pods_of_round,
+            settings.pods,
+            settings.alive,
+            settings.alive_with_latency
+        ),
+        findings: findings::findings(settings, &runs),
+        sections: plots::sections(settings, &runs),
+    };
+    Ok((runs, experiment))
+}
+
+/// Goes through an episode: by a chooser, or as the default scheduler would.
+fn walk(
+    environment: crate::environment::ClusterEnvironment,
+    mut chooser: Option<&mut (dyn Chooser + 'static)>,
+    seed: u64,
+) -> Result<Vec<Sample>, LearnError> {
+    let (mut watched, recorder) = Watched::new(environment);
+    watched.reset(seed)?;
+    loop {
+        let action = match &mut chooser {
+            Some(chooser) => chooser.choose(watched.observation())?,
+            None => watched.environment.policy_action()?,
+        };
+        if watched.step(action)?.is_last() {
+            return Ok(recorder.take());
+        }
+    }
+}
