@@ -45,7 +45,6 @@ enum Command {
     Tune(commands::tune::Args),
     Demo(commands::demo::Args),
     #[cfg(feature = "burn")]
-
     Experiment(commands::experiment::Args),
 }
 

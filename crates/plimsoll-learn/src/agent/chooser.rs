@@ -1,6 +1,7 @@
 //! Whatever chooses a node from an observation: a learned policy, or a simple rule.
 
 use crate::error::LearnError;
+#[cfg(feature = "burn")]
 use crate::network::{Batch, Network};
 use crate::observation::Observation;
 use plimsoll_core::rng::Rng;
@@ -96,9 +97,11 @@ impl Chooser for Rule {
     }
 }
 
+#[cfg(feature = "burn")]
 /// The node that a network scores highest.
 pub struct Greedy(pub Network);
 
+#[cfg(feature = "burn")]
 impl Chooser for Greedy {
     fn choose(&mut self, observation: &Observation) -> Result<usize, LearnError> {
         let batch = Batch::new(self.0.spec(), [observation])?;

@@ -3,6 +3,8 @@
 mod base;
 pub mod fused;
 mod learned;
+#[cfg(test)]
+mod tests;
 
 pub use base::{BASES, Base};
 pub use learned::{Clock, Counters, Learned, Parts, Ranges, sizes};
