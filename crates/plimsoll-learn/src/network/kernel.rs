@@ -88,15 +88,13 @@ impl<'a, P: Plan> Traced<'a, P> {
     pub fn new(plan: P, weights: &'a Weights, batch: &'a Batch) -> Self {
         let forth = |index: usize| {
             let mut trace = P::Trace::default();
-            let mut scores = vec![INVALID; batch.nodes];
             plan.forth(batch, index, &mut trace);
-            let value = fill::<P>(batch, index, &trace, &mut scores);
-            (trace, (scores, value))
+            trace
         };
-        let all = (0..batch.size).into_par_iter().with_min_len(GROUP / 2).map(forth);
-        let (traces, results): (Vec<P::Trace>, Vec<(Vec<f32>, f32)>) = all.unzip();
-        let scores = results.iter().flat_map(|(scores, _)| scores).copied().collect();
-        let values = results.iter().map(|(_, value)| *value).collect();
+        let traces: Vec<P::Trace> = (0..batch.size).into_par_iter().with_min_len(GROUP / 2).map(forth).collect();
+        let mut scores = vec![INVALID; batch.size * batch.nodes];
+        let rows = scores.chunks_mut(batch.nodes).zip(&traces).enumerate();
+        let values = rows.map(|(index, (scores, trace))| fill::<P>(batch, index, trace, scores)).collect();
         Self { plan, weights, batch, traces, scores, values }
     }
 }
