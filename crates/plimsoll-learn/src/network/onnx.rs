@@ -105,8 +105,7 @@ impl OnnxNetwork {
             let theirs = self.scores(observation)?;
             for (node, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
                 let difference = (ours - theirs).abs();
-                // Written so that a difference that is not a number is refused, too.
-                if !(difference <= tolerance) {
+                if difference.is_nan() || difference > tolerance {
                     return Err(LearnError::Invalid(format!(
                         "the ONNX network gives node {node} of observation {index} {theirs}, ours {ours}: more than {tolerance} apart"
                     )));
