@@ -1,6 +1,6 @@
 //! How fast DQN learns with the thesis' network: 50 nodes, batches of 128, an update every 10 steps.
 //!
-//! `cargo run --release -p plimsoll-learn --example dqn_speed [environments]`
+//! `cargo run --release -p plimsoll-learn --example dqn_speed [environments [steps]]`
 
 use plimsoll_core::rng::Rng;
 use plimsoll_learn::agent::Agent;
@@ -56,8 +56,19 @@ impl Environment for Loads {
     }
 }
 
+/// Seconds of processor time of all threads so far, where Linux tells: on a machine with other work, the clock alone says little.
+fn processor_seconds() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let time = |task: std::fs::DirEntry| -> Option<f64> {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<f64>().ok()
+    };
+    tasks.filter_map(time).sum::<f64>() / 1e9
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let width: usize = std::env::args().nth(1).map_or(Ok(10), |text| text.parse())?;
+    let steps: u64 = std::env::args().nth(2).map_or(Ok(10_000), |text| text.parse())?;
     let mut out = std::io::stdout().lock();
     let spec = NetworkSpec::new(NetworkKind::Deepsets, NODE_WIDTH, POD_WIDTH);
     for (name, kind, double) in [
@@ -65,7 +76,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("thesis network, double", NetworkKind::Deepsets, true),
         ("factored network", NetworkKind::Factored, false),
     ] {
-        let settings = DqnSettings { steps: 11_000, report_every: 1_000, double, ..DqnSettings::thesis() };
+        let settings = DqnSettings { steps: steps + 1_000, report_every: 1_000, double, ..DqnSettings::thesis() };
         let environments = (0..width)
             .map(|_| {
                 Box::new(Loads { rng: Rng::new(0), seen: Observation::default(), steps: 0 }) as Box<dyn Environment>
@@ -73,9 +84,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .collect();
         let mut agent = Dqn::new(settings, &NetworkSpec { kind, ..spec.clone() }, environments, 1)?;
         agent.iterate()?;
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), processor_seconds());
         while agent.iterate()?.progress < 1.0 {}
-        writeln!(out, "{name}, {width} environments: {:.0} steps/s", 10_000.0 / start.elapsed().as_secs_f64())?;
+        let (wall, busy) = (start.elapsed().as_secs_f64(), processor_seconds() - before);
+        let steps = steps as f64;
+        writeln!(out, "{name}: {:.0} steps/s, {:.3} ms of processor time a step", steps / wall, busy * 1e3 / steps)?;
     }
     let network = Network::new(&spec, 1)?;
     let mut environment = Loads { rng: Rng::new(0), seen: Observation::default(), steps: 0 };
@@ -85,11 +98,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut measure =
         |name: &str, work: &mut dyn FnMut() -> Result<(), LearnError>| -> Result<(), Box<dyn std::error::Error>> {
             work()?;
-            let start = Instant::now();
+            let (start, before) = (Instant::now(), processor_seconds());
             for _ in 0..50 {
                 work()?;
             }
-            writeln!(out, "{name}: {:.2} ms", start.elapsed().as_secs_f64() * 20.0)?;
+            let (wall, busy) = (start.elapsed().as_secs_f64(), processor_seconds() - before);
+            writeln!(out, "{name}: {:.2} ms, {:.2} ms of processor time", wall * 20.0, busy * 20.0)?;
             Ok(())
         };
     measure("scores of 128 x 50", &mut || network.scores(&batch).map(drop))?;

@@ -23,11 +23,8 @@ pub trait Plan: Send + Sync {
     /// The way forth.
     fn forth(&self, batch: &Batch, index: usize, trace: &mut Self::Trace);
 
-    /// The score of a node.
-    fn score(&self, trace: &Self::Trace, node: usize) -> f32;
-
-    /// The value of the decision.
-    fn value(&self, trace: &Self::Trace) -> f32;
+    /// The score of each node that is there, allowed or not, and the value of the decision.
+    fn results(trace: &Self::Trace) -> (&[f32], f32);
 
     /// No gradients yet.
     fn zero(&self) -> Self::Sums;
@@ -53,8 +50,7 @@ pub fn scores<P: Plan>(plan: &P, batch: &Batch) -> (Vec<f32>, Vec<f32>) {
         for (index, (scores, value)) in scores.chunks_mut(batch.nodes).zip(values).enumerate() {
             let index = group * size + index;
             plan.forth(batch, index, &mut trace);
-            fill(plan, batch, index, &trace, scores);
-            *value = plan.value(&trace);
+            *value = fill::<P>(batch, index, &trace, scores);
         }
     };
     if batch.size == 1 {
@@ -66,12 +62,15 @@ pub fn scores<P: Plan>(plan: &P, batch: &Batch) -> (Vec<f32>, Vec<f32>) {
     (scores, values)
 }
 
-fn fill<P: Plan>(plan: &P, batch: &Batch, index: usize, trace: &P::Trace, scores: &mut [f32]) {
-    for (node, (score, allowed)) in scores.iter_mut().zip(batch.mask_row(index)).enumerate() {
+/// Copies the scores of allowed nodes; gives the value.
+fn fill<P: Plan>(batch: &Batch, index: usize, trace: &P::Trace, scores: &mut [f32]) -> f32 {
+    let (found, value) = P::results(trace);
+    for ((score, found), allowed) in scores.iter_mut().zip(found).zip(batch.mask_row(index)) {
         if *allowed {
-            *score = plan.score(trace, node);
+            *score = *found;
         }
     }
+    value
 }
 
 /// A pass forth that can be followed back.
@@ -89,16 +88,13 @@ impl<'a, P: Plan> Traced<'a, P> {
     pub fn new(plan: P, weights: &'a Weights, batch: &'a Batch) -> Self {
         let forth = |index: usize| {
             let mut trace = P::Trace::default();
-            let mut scores = vec![INVALID; batch.nodes];
             plan.forth(batch, index, &mut trace);
-            fill(&plan, batch, index, &trace, &mut scores);
-            let value = plan.value(&trace);
-            (trace, (scores, value))
+            trace
         };
-        let all = (0..batch.size).into_par_iter().with_min_len(GROUP / 2).map(forth);
-        let (traces, results): (Vec<P::Trace>, Vec<(Vec<f32>, f32)>) = all.unzip();
-        let scores = results.iter().flat_map(|(scores, _)| scores).copied().collect();
-        let values = results.iter().map(|(_, value)| *value).collect();
+        let traces: Vec<P::Trace> = (0..batch.size).into_par_iter().with_min_len(GROUP / 2).map(forth).collect();
+        let mut scores = vec![INVALID; batch.size * batch.nodes];
+        let rows = scores.chunks_mut(batch.nodes).zip(&traces).enumerate();
+        let values = rows.map(|(index, (scores, trace))| fill::<P>(batch, index, trace, scores)).collect();
         Self { plan, weights, batch, traces, scores, values }
     }
 }
@@ -247,20 +243,23 @@ pub fn rows_through<S: Simd>(simd: S, x: &[f32], through: Through, out: &mut Vec
     for (x, out) in x.chunks(ROWS * stride).zip(out.chunks_mut(ROWS * width)) {
         let last = x.len() / stride - 1;
         // The last rows may be fewer: the others then repeat the last one, and are not written.
-        let row = |index: usize| {
+        let mut rows = [&x[..matrix.inputs]; ROWS];
+        for (index, row) in rows.iter_mut().enumerate() {
             let start = index.min(last) * stride;
-            &x[start..start + matrix.inputs]
-        };
-        let [r0, r1, r2, r3, r4, r5] = std::array::from_fn(row);
+            *row = &x[start..start + matrix.inputs];
+        }
+        let [r0, r1, r2, r3, r4, r5] = rows;
         for column in (0..width).step_by(two) {
-            let mut sums: [[S::f32s; 2]; ROWS] = std::array::from_fn(|index| {
+            // No closures here: what is not inlined loses the processor's wide vectors.
+            let mut sums = [[floor; 2]; ROWS];
+            for (index, sums) in sums.iter_mut().enumerate() {
                 let begun = match start {
                     Some(start) => &start[column..column + two],
                     None => &out[index.min(last) * width + column..][..two],
                 };
                 let begun = S::as_simd_f32s(begun).0;
-                [begun[0], begun[1]]
-            });
+                *sums = [begun[0], begun[1]];
+            }
             let weights = matrix.columns.chunks_exact(width);
             for ((((((weights, x0), x1), x2), x3), x4), x5) in weights.zip(r0).zip(r1).zip(r2).zip(r3).zip(r4).zip(r5) {
                 let weights = S::as_simd_f32s(&weights[column..column + two]).0;
@@ -280,15 +279,14 @@ pub fn rows_through<S: Simd>(simd: S, x: &[f32], through: Through, out: &mut Vec
     }
 }
 
-/// The inner product, added up in eight strands that can run side by side.
-pub fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut strands = [0.0_f32; 8];
-    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        for (strand, (a, b)) in strands.iter_mut().zip(a.iter().zip(b)) {
-            *strand += a * b;
-        }
+/// The inner product of padded rows.
+#[inline(always)]
+pub fn dot<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
+    let mut sum = simd.splat_f32s(0.0);
+    for (a, b) in S::as_simd_f32s(a).0.iter().zip(S::as_simd_f32s(b).0) {
+        sum = simd.mul_add_e_f32s(*a, *b, sum);
     }
-    strands.iter().sum()
+    simd.reduce_sum_f32s(sum)
 }
 
 /// How many nodes of a decision are there, and their rows: padding stands at the end.

@@ -8,6 +8,7 @@ use crate::error::LearnError;
 use crate::observation::Observation;
 use std::path::Path;
 use tract_onnx::prelude::*;
+use tract_onnx::tract_hir::infer::Factoid;
 
 /// A network in ONNX, ready to run.
 pub struct OnnxNetwork {
@@ -104,8 +105,7 @@ impl OnnxNetwork {
             let theirs = self.scores(observation)?;
             for (node, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
                 let difference = (ours - theirs).abs();
-                // Written so that a difference that is not a number is refused, too.
-                if !(difference <= tolerance) {
+                if difference.is_nan() || difference > tolerance {
                     return Err(LearnError::Invalid(format!(
                         "the ONNX network gives node {node} of observation {index} {theirs}, ours {ours}: more than {tolerance} apart"
                     )));
@@ -122,7 +122,7 @@ impl Form {
     fn shapes(self, node_width: usize, pod_width: usize, count: &TDim) -> Vec<(usize, TVec<TDim>)> {
         let rows = |width: usize| -> TVec<TDim> { tvec!(1.to_dim(), count.clone(), width.to_dim()) };
         match self {
-            Self::Single { width, rank } => vec![(0, rows(width).split_off(3 - rank).into())],
+            Self::Single { width, rank } => vec![(0, rows(width).into_iter().skip(3 - rank).collect())],
             Self::Pair { nodes, pod } => {
                 vec![(nodes, rows(node_width)), (pod, tvec!(1.to_dim(), pod_width.to_dim()))]
             }

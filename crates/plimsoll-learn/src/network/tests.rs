@@ -206,7 +206,7 @@ fn the_fast_way_back_finds_the_gradients_that_burn_finds() {
         let batch = Batch::new(&spec, &seen).unwrap();
         let dense = |place: usize| if batch.mask[place] { (place as f32).sin() } else { 0.0 };
         // As of Q-learning, with one score a decision, and as of a policy's loss.
-        let sparse = |place: usize| if place % batch.nodes == 0 { (place as f32).cos() } else { 0.0 };
+        let sparse = |place: usize| if place.is_multiple_of(batch.nodes) { (place as f32).cos() } else { 0.0 };
         let values: Vec<f32> = (0..seen.len()).map(|row| (row as f32).cos()).collect();
         for (scores, values) in [(&sparse as &dyn Fn(usize) -> f32, Vec::new()), (&dense, values)] {
             let scores = (0..batch.mask.len()).map(scores).collect();

@@ -3,7 +3,12 @@ use crate::agent::toys::{Largest, NODE_WIDTH, POD_WIDTH, Patience, share_right, 
 use crate::network::NetworkKind;
 
 fn spec(kind: NetworkKind) -> NetworkSpec {
-    NetworkSpec::new(kind, NODE_WIDTH, POD_WIDTH)
+    let mut spec = NetworkSpec::new(kind, NODE_WIDTH, POD_WIDTH);
+    if kind == NetworkKind::Deepsets {
+        // The thesis' sizes are more than a toy needs.
+        spec.sizes = [("first".to_owned(), 24), ("second".to_owned(), 16)].into();
+    }
+    spec
 }
 
 fn agent(settings: PpoSettings, kind: NetworkKind, make: fn() -> Box<dyn Environment>, seed: u64) -> Ppo {

@@ -5,7 +5,8 @@
 //! processor's cache, so each goes through all layers before the next.
 
 use crate::model::Weights;
-use crate::network::kernel::{self, Matrix, Through, add, add_outer, add_product, dot, gate, pod_of, rows_of};
+use crate::network::kernel::{self, Matrix, Through, add, add_outer, add_product, dot, gate, pod_of};
+use crate::network::kernel::{rows_of, rows_through};
 use crate::network::{Batch, Gradients};
 use pulp::{Arch, Simd, WithSimd};
 
@@ -37,6 +38,8 @@ pub struct Trace {
     second: Vec<f32>,
     second_most: Vec<f32>,
     second_at: Vec<u32>,
+    scores: Vec<f32>,
+    value: f32,
 }
 
 /// Gradients: of the first layer inputs × padded outputs, of the second outputs × padded inputs.
@@ -88,14 +91,8 @@ impl kernel::Plan for Plan {
         Arch::new().dispatch(Forth { plan: self, batch, index, trace });
     }
 
-    fn score(&self, trace: &Trace, node: usize) -> f32 {
-        let width = self.lambda3.len();
-        let row = &trace.second[node * width..(node + 1) * width];
-        dot(row, &self.lambda3) - dot(&trace.second_most, &self.gamma3) + self.bias3
-    }
-
-    fn value(&self, trace: &Trace) -> f32 {
-        dot(&trace.second_most, &self.value) + self.value_bias
+    fn results(trace: &Trace) -> (&[f32], f32) {
+        (&trace.scores, trace.value)
     }
 
     fn zero(&self) -> Sums {
@@ -178,16 +175,45 @@ impl WithSimd for Forth<'_> {
         let mut shared = plan.bias1.clone();
         add_product(simd, &mut shared, -1.0, &plan.gamma1.columns, &trace.inputs_most);
         add_product(simd, &mut shared, 1.0, &plan.pod1.columns, pod_of(batch, index));
-        let through = |matrix, stride, start: &'_ [f32], x: &[f32], out: &mut Vec<f32>| {
-            kernel::rows_through(simd, x, Through { matrix, stride, start: Some(start), relu: true }, out);
-        };
-        through(&plan.lambda1, plan.node_width, &shared, x, &mut trace.first);
-        most_of(&trace.first, shared.len(), &mut trace.first_most, &mut trace.first_at);
         let stride = shared.len();
+        let through = Through { matrix: &plan.lambda1, stride: plan.node_width, start: Some(&shared), relu: true };
+        rows_through(simd, x, through, &mut trace.first);
+        most_of(&trace.first, stride, &mut trace.first_most, &mut trace.first_at);
         let mut shared = plan.bias2.clone();
         add_product(simd, &mut shared, -1.0, &plan.gamma2.columns, &trace.first_most);
-        through(&plan.lambda2, stride, &shared, &trace.first, &mut trace.second);
+        let through = Through { matrix: &plan.lambda2, stride, start: Some(&shared), relu: true };
+        rows_through(simd, &trace.first, through, &mut trace.second);
         most_of(&trace.second, shared.len(), &mut trace.second_most, &mut trace.second_at);
+        let common = plan.bias3 - dot(simd, &trace.second_most, &plan.gamma3);
+        trace.scores.clear();
+        for row in trace.second.chunks_exact(shared.len()) {
+            trace.scores.push(common + dot(simd, row, &plan.lambda3));
+        }
+        trace.value = dot(simd, &trace.second_most, &plan.value) + plan.value_bias;
+    }
+}
+
+/// Slopes on the way back through the second layer.
+struct Second {
+    /// In the outputs of the first layer.
+    first: Vec<f32>,
+    /// Which of its rows have any.
+    touched: Vec<bool>,
+    /// In what the second layer adds to all nodes.
+    shared: Vec<f32>,
+}
+
+impl Second {
+    /// Follows the slope in one output of one node. Not a closure: what is not inlined loses the processor's wide vectors.
+    #[inline(always)]
+    fn follow<S: Simd>(&mut self, simd: S, plan: &Plan, trace: &Trace, sums: &mut Sums, at: (usize, usize, f32)) {
+        let (node, output, slope) = at;
+        let width = plan.bias1.len();
+        let (row, weight) = (node * width..(node + 1) * width, output * width..(output + 1) * width);
+        add(simd, &mut sums.lambda2[weight.clone()], slope, &trace.first[row.clone()]);
+        add(simd, &mut self.first[row], slope, &plan.lambda2.rows[weight]);
+        self.touched[node] = true;
+        self.shared[output] += slope;
     }
 }
 
@@ -214,30 +240,25 @@ impl WithSimd for Back<'_> {
         sums.value_bias[0] += value;
         add(simd, &mut sums.gamma3, -total, &trace.second_most);
         add(simd, &mut sums.value, value, &trace.second_most);
-        // Slopes in the outputs of the first layer and in their maxima, and which rows have any.
-        let mut first = vec![0.0; count * first_width];
-        let mut first_most = vec![0.0; first_width];
-        let mut touched = vec![false; count];
-        let mut shared = vec![0.0; second_width];
-        let mut follow = |node: usize, output: usize, slope: f32, lambda2: &mut [f32]| {
-            let (row, weight) = (node * first_width.., output * first_width..);
-            add(simd, &mut lambda2[weight.clone()][..first_width], slope, &trace.first[row.clone()][..first_width]);
-            add(simd, &mut first[row][..first_width], slope, &plan.lambda2.rows[weight][..first_width]);
-            touched[node] = true;
-            shared[output] += slope;
+        let mut slopes = Second {
+            first: vec![0.0; count * first_width],
+            touched: vec![false; count],
+            shared: vec![0.0; second_width],
         };
         for (node, slope) in scores[..count].iter().enumerate().filter(|(_, slope)| **slope != 0.0) {
             let row = &trace.second[node * second_width..(node + 1) * second_width];
             add(simd, &mut sums.lambda3, *slope, row);
             // Below zero a ReLU lets nothing through.
             for (output, _) in row.iter().enumerate().filter(|(_, output)| **output > 0.0) {
-                follow(node, output, slope * plan.lambda3[output], &mut sums.lambda2);
+                slopes.follow(simd, plan, trace, sums, (node, output, slope * plan.lambda3[output]));
             }
         }
         for (output, _) in trace.second_most.iter().enumerate().filter(|(_, most)| **most > 0.0) {
             let slope = value * plan.value[output] - total * plan.gamma3[output];
-            follow(trace.second_at[output] as usize, output, slope, &mut sums.lambda2);
+            slopes.follow(simd, plan, trace, sums, (trace.second_at[output] as usize, output, slope));
         }
+        let Second { mut first, mut touched, shared } = slopes;
+        let mut first_most = vec![0.0; first_width];
         add(simd, &mut sums.bias2, 1.0, &shared);
         for (output, slope) in shared.iter().enumerate().filter(|(_, slope)| **slope != 0.0) {
             let weight = output * first_width..(output + 1) * first_width;

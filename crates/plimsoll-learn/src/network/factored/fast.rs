@@ -33,6 +33,8 @@ pub struct Trace {
     pod: Vec<f32>,
     hidden: Vec<f32>,
     value: Vec<f32>,
+    scores: Vec<f32>,
+    worth: f32,
 }
 
 /// Gradients; those of matrices are inputs × padded outputs.
@@ -88,13 +90,8 @@ impl kernel::Plan for Plan {
         Arch::new().dispatch(Forth { plan: self, batch, index, trace });
     }
 
-    fn score(&self, trace: &Trace, node: usize) -> f32 {
-        let width = self.out.len();
-        dot(&trace.hidden[node * width..(node + 1) * width], &self.out) + self.out_bias
-    }
-
-    fn value(&self, trace: &Trace) -> f32 {
-        dot(&trace.value, &self.value_out) + self.value_out_bias
+    fn results(trace: &Trace) -> (&[f32], f32) {
+        (&trace.scores, trace.worth)
     }
 
     fn zero(&self) -> Sums {
@@ -201,10 +198,15 @@ impl WithSimd for Forth<'_> {
         kernel::rows_through(simd, &trace.tower, node, &mut trace.hidden);
         let direct = Through { matrix: &plan.direct, stride: batch.node_width, start: None, relu: true };
         kernel::rows_through(simd, x, direct, &mut trace.hidden);
+        trace.scores.clear();
+        for row in trace.hidden.chunks_exact(plan.out.len()) {
+            trace.scores.push(dot(simd, row, &plan.out) + plan.out_bias);
+        }
         trace.value.clone_from(&plan.value_bias);
         add_product(simd, &mut trace.value, 1.0, &plan.value_context.columns, &trace.context);
         add_product(simd, &mut trace.value, 1.0, &plan.value_pod.columns, &trace.pod);
         trace.value.iter_mut().for_each(|value| *value = value.max(0.0));
+        trace.worth = dot(simd, &trace.value, &plan.value_out) + plan.value_out_bias;
     }
 }
 
