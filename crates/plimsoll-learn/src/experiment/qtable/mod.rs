@@ -16,7 +16,7 @@ use plimsoll_core::rng::Rng;
 /// The objectives.
 const OBJECTIVES: [&str; 2] = ["balance", "compress"];
 /// Unseen episodes are drawn from seeds that training does not come to.
-const UNSEEN: u64 = 1 << 40;
+const UNSEEN: u64 = 1 << 41;
 
 /// What the experiment is made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +35,8 @@ impl Default for QTableSettings {
     fn default() -> Self {
         let agent = QSettings {
             steps: 60_000,
+            // What a placement does to the next ones soon fades: pods live for a few batches.
+            gamma: 0.5,
             epsilon: Schedule::Linear { start: 1.0, end: 0.02, fraction: 0.7 },
             table: TableSettings { bins: 8, ..TableSettings::default() },
             ..QSettings::default()
