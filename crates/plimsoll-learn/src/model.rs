@@ -49,6 +49,9 @@ pub struct Card {
     pub base: String,
     /// How much its own score weighs against the heuristic's.
     pub trust: f64,
+    /// Whether it decides alone, the heuristic only standing in for it; if not, its score is added to the heuristic's.
+    #[serde(default)]
+    pub alone: bool,
     /// How it was trained.
     pub training: TrainingCard,
     /// What it reached on data that it was not trained on: name of the measure to the figures.
@@ -59,7 +62,7 @@ pub struct Card {
 /// A network and its sizes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkCard {
-    /// `factored`, `deepsets`, `attention` or `graph`.
+    /// `factored`, `deepsets`, `attention` or `graph`; `qtable` and `blend` are models without a network.
     pub kind: String,
     /// Its sizes by name, such as `hidden`.
     pub sizes: BTreeMap<String, usize>,

@@ -3,10 +3,13 @@
 use crate::agent::Agent;
 use crate::agent::blend::{self, Blend, BlendAgent};
 use crate::agent::evolve::Evolve;
+use crate::agent::qtable::QTable;
+use crate::agent::stepwise::{self, Stepwise};
 use crate::error::LearnError;
 use crate::model::{self, Card, WEIGHTS_FILE, Weights};
 use crate::models;
-use crate::policy::{Learned, Parts};
+use crate::observation::features::{STATIC_FEATURES, node_feature};
+use crate::policy::{Learned, Observing, Parts, fused};
 use crate::spec::LearnSpec;
 use plimsoll_core::policy::Policy;
 use plimsoll_sim::scenario::Scenario;
@@ -41,6 +44,13 @@ pub fn with_card(agent: impl Agent + 'static, card: Card) -> Box<dyn Learner> {
     Box::new(WithCard { agent: Box::new(agent), card })
 }
 
+/// The agents that can be trained.
+#[cfg(feature = "burn")]
+const AGENTS: &[&str] = &["blend", "evolution", "dqn", "ppo", "imitation", "qtable"];
+/// The agents that can be trained without burn.
+#[cfg(not(feature = "burn"))]
+const AGENTS: &[&str] = &["blend", "evolution", "qtable"];
+
 /// The agent that a scenario asks for, on its training data.
 pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Box<dyn Learner>, LearnError> {
     match spec.agent.name.as_str() {
@@ -49,7 +59,8 @@ pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Box<dyn Learner>
             Ok(with_card(agent, card))
         }
         "evolution" => Ok(Box::new(Evolve::new(scenario, spec)?)),
-        other => Err(LearnError::unknown("learn.agent: agent", other, ["blend", "evolution"])),
+        name if AGENTS.contains(&name) => Ok(Box::new(Stepwise::new(scenario, spec)?)),
+        other => Err(LearnError::unknown("learn.agent: agent", other, AGENTS.iter().copied())),
     }
 }
 
@@ -64,7 +75,42 @@ pub fn load(folder: &Path) -> Result<Box<dyn Policy>, LearnError> {
 pub fn policy(card: &Card, weights: &Weights) -> Result<Box<dyn Policy>, LearnError> {
     match card.network.kind.as_str() {
         blend::KIND => Ok(Box::new(Blend::load(card, weights)?)),
-        "factored" => Ok(Box::new(Learned::new(Parts::from_card(card, weights).map_err(LearnError::Invalid)?))),
-        other => Err(LearnError::unknown("network", other, [blend::KIND, "factored"])),
+        stepwise::TABLE => {
+            let bins = card.network.sizes.get("bins").copied().unwrap_or(0);
+            let table = QTable::from_weights(bins, &card.node_features, &card.pod_features, weights)?;
+            Ok(Box::new(Observing::new(card, weights, table)?))
+        }
+        "factored" if is_fused(card) => {
+            Ok(Box::new(Learned::new(Parts::from_card(card, weights).map_err(LearnError::Invalid)?)))
+        }
+        #[cfg(feature = "burn")]
+        _ => by_network(card, weights),
+        #[cfg(not(feature = "burn"))]
+        other => Err(LearnError::unknown("network", other, [blend::KIND, stepwise::TABLE, "factored"])),
     }
+}
+
+/// Whether a factored network can remember what it makes of a node: its tower reads only what changes with the node, and is small enough.
+fn is_fused(card: &Card) -> bool {
+    let features: Option<Vec<usize>> = card.node_features.iter().map(|name| node_feature(name)).collect();
+    let Some(features) = features else { return false };
+    let remembered = features.iter().filter(|feature| **feature < STATIC_FEATURES).count();
+    let size = |name: &str| card.network.sizes.get(name).copied();
+    let fits = |name: &str| size(name).is_none_or(|size| size <= fused::MAX_HIDDEN);
+    size("tower_inputs").is_none_or(|inputs| inputs == remembered) && fits("tower") && fits("hidden")
+}
+
+#[cfg(feature = "burn")]
+fn by_network(card: &Card, weights: &Weights) -> Result<Box<dyn Policy>, LearnError> {
+    use crate::lifetime::Predictor;
+    use crate::network::{Network, NetworkKind, NetworkSpec};
+    if !NetworkKind::ALL.iter().any(|kind| kind.name() == card.network.kind) {
+        let known =
+            [blend::KIND, stepwise::TABLE].into_iter().chain(NetworkKind::ALL.into_iter().map(NetworkKind::name));
+        return Err(LearnError::unknown("network", &card.network.kind, known));
+    }
+    let spec = NetworkSpec::from_card(&card.network, card.node_features.len(), card.pod_features.len())?;
+    let own = weights.iter().filter(|(name, _)| !Predictor::owns(name));
+    let network = Network::with_weights(&spec, own.map(|(name, tensor)| (name.clone(), tensor.clone())).collect())?;
+    Ok(Box::new(Observing::new(card, weights, network)?))
 }

@@ -161,6 +161,7 @@ impl BlendAgent {
             ranges: Vec::new(),
             base: spec.base.clone(),
             trust: spec.trust,
+            alone: false,
             training: TrainingCard::default(),
             figures: BTreeMap::new(),
         };

@@ -1,8 +1,6 @@
 //! Whatever chooses a node from an observation: a learned policy, or a simple rule.
 
 use crate::error::LearnError;
-#[cfg(feature = "burn")]
-use crate::network::{Batch, Network};
 use crate::observation::Observation;
 use plimsoll_core::rng::Rng;
 
@@ -97,14 +95,14 @@ impl Chooser for Rule {
     }
 }
 
-#[cfg(feature = "burn")]
 /// The node that a network scores highest.
-pub struct Greedy(pub Network);
+#[cfg(feature = "burn")]
+pub struct Greedy(pub crate::network::Network);
 
 #[cfg(feature = "burn")]
 impl Chooser for Greedy {
     fn choose(&mut self, observation: &Observation) -> Result<usize, LearnError> {
-        let batch = Batch::new(self.0.spec(), [observation])?;
+        let batch = crate::network::Batch::new(self.0.spec(), [observation])?;
         let scores = self.0.scores(&batch)?;
         let best = batch.best(&scores, 0);
         if observation.mask.get(best).is_some_and(|allowed| *allowed) { Ok(best) } else { Err(nothing_allowed()) }

@@ -1,11 +1,13 @@
 //! Evolution on the training data of a scenario: the predictor of lifetimes is trained first, then the network is evolved on top of it.
 
 use super::Agent;
+use super::data::{invalid, looks, read};
 use super::evolution::{Evolution, EvolutionSettings, Objective};
 use crate::error::LearnError;
-use crate::lifetime::{Dataset, PredictorFit, PredictorSettings, train};
+use crate::lifetime::{PredictorFit, PredictorSettings, train};
 use crate::model::{CARD_SCHEMA, Card, NetworkCard, TrainingCard};
-use crate::observation::features::{NODE_FEATURES, POD_FEATURES, node_feature, pod_feature};
+use crate::observation::FeatureNames;
+use crate::observation::features::{NODE_FEATURES, POD_FEATURES};
 use crate::policy::fused::Factored;
 use crate::policy::{Parts, Ranges, sizes};
 use crate::spec::LearnSpec;
@@ -14,13 +16,11 @@ use plimsoll_sim::compare::{Case, PreparedCase};
 use plimsoll_sim::measures::Row;
 use plimsoll_sim::report::catalogue::{self, Better};
 use plimsoll_sim::scenario::Scenario;
-use plimsoll_sim::workload::select::Selection;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// How a network is evolved.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,45 +50,6 @@ pub struct FactoredSizes {
 impl Default for FactoredSizes {
     fn default() -> Self {
         Self { tower: 4, hidden: 6 }
-    }
-}
-
-/// Which features a network reads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct FeatureNames {
-    /// Of nodes.
-    pub nodes: Vec<String>,
-    /// Of pods.
-    pub pods: Vec<String>,
-}
-
-impl Default for FeatureNames {
-    fn default() -> Self {
-        let nodes = [
-            "cpu-free", "memory-free", "pods", "empty", "threads", "watts-per-thread", "idle-watts", "awake",
-            "remaining", "cpu-left", "memory-left", "rise", "extension", "extension-share", "extra-kwh",
-        ];
-        let pods = ["cpu", "memory", "life", "short", "group", "load", "busy"];
-        Self { nodes: nodes.map(str::to_owned).to_vec(), pods: pods.map(str::to_owned).to_vec() }
-    }
-}
-
-impl FeatureNames {
-    /// The places of the features of nodes, in their order, and of pods.
-    pub fn places(&self) -> Result<(Vec<usize>, Vec<usize>), LearnError> {
-        let find = |what, names: &[String], place: fn(&str) -> Option<usize>, known: Vec<&'static str>| {
-            let find = |name: &String| place(name).ok_or_else(|| LearnError::unknown(what, name, known.iter().copied()));
-            names.iter().map(find).collect::<Result<Vec<_>, _>>()
-        };
-        let known = NODE_FEATURES.iter().map(|(name, ..)| *name).collect();
-        let mut nodes = find("learn.observation.nodes: feature", &self.nodes, node_feature, known)?;
-        // Those that change only with the node come first, whatever order they are named in.
-        nodes.sort_unstable();
-        nodes.dedup();
-        let known = POD_FEATURES.iter().map(|(name, _)| *name).collect();
-        let pods = find("learn.observation.pods: feature", &self.pods, pod_feature, known)?;
-        Ok((nodes, pods))
     }
 }
 
@@ -125,6 +86,7 @@ impl Evolve {
             predictor,
             base: spec.base.clone(),
             trust: spec.trust,
+            alone: false,
             ranges: Ranges::default(),
             node_features,
             pod_features,
@@ -152,30 +114,6 @@ impl Learner for Evolve {
         card.figures.insert("training".into(), serde_json::json!({ "of_base": self.agent.best_figure() }));
         card
     }
-}
-
-fn read<T: for<'de> Deserialize<'de>>(what: &str, options: &toml::Table) -> Result<T, LearnError> {
-    options.clone().try_into().map_err(|error| invalid(what, &error))
-}
-
-fn invalid(what: &str, error: &toml::de::Error) -> LearnError {
-    LearnError::Invalid(format!("learn.{what}: {}", error.message()))
-}
-
-/// What the training data teaches of lifetimes: all owners of a recorded workload, or the made up workload of each sample. Nothing after the
-/// training window is looked at.
-fn looks(own: &Scenario, trace: &plimsoll_sim::scenario::Trace, spec: &LearnSpec) -> Result<Dataset, LearnError> {
-    let mut whole = own.clone();
-    whole.select = Selection { window: own.select.window, train: own.select.train, ..Selection::default() };
-    let until = own.select.window.and_then(|window| Some(window.to?.saturating_sub(window.from)));
-    let seeds = if own.workload.file.is_some() { &spec.train.samples[..1] } else { &spec.train.samples[..] };
-    let mut data = Dataset::default();
-    for &seed in seeds {
-        let workload = whole.prepare(trace, seed)?.workload;
-        let until = until.unwrap_or_else(|| workload.span() + Duration::from_secs(1));
-        data.samples.extend(Dataset::new(&workload, until, seed).samples);
-    }
-    Ok(data)
 }
 
 /// The figures that are to be small: the scenario's objective, turned round where more is better, and what is limited.
@@ -209,6 +147,7 @@ fn card(spec: &LearnSpec, parts: &Parts, network: &FactoredSizes, fit: &Predicto
         ranges: Vec::new(),
         base: parts.base.clone(),
         trust: parts.trust,
+        alone: parts.alone,
         training: TrainingCard::default(),
         figures: BTreeMap::from([("predictor".to_owned(), serde_json::json!(fit))]),
     }

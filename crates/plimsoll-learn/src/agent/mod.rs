@@ -3,6 +3,7 @@
 pub mod adam;
 pub mod blend;
 pub mod chooser;
+mod data;
 #[cfg(feature = "burn")]
 pub mod dqn;
 pub mod evolution;
@@ -19,6 +20,7 @@ pub mod rollout;
 pub mod schedule;
 #[cfg(feature = "burn")]
 pub mod softmax;
+pub mod stepwise;
 #[cfg(all(test, feature = "burn"))]
 mod toys;
 

@@ -6,15 +6,18 @@ use crate::error::LearnError;
 use crate::observation::{Observation, Observe};
 use crate::reward::{Context, Loads, NodeLoad, Placed, Rewards};
 use plimsoll_core::framework::Cycle;
-use plimsoll_core::policy;
+use plimsoll_core::policy::{self, Policy};
 use plimsoll_core::rng::Rng;
 use plimsoll_core::state::{ClusterState, NodeId, PodId};
 use plimsoll_core::telemetry::Telemetry;
 use plimsoll_sim::simulation::{Choice, Inputs, Nobody, Readings, Simulation};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// When the rows of observations change places.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Shuffle {
     /// Never: by the index of the node.
     #[default]
@@ -42,6 +45,9 @@ impl Default for ClusterSettings {
     }
 }
 
+/// Makes the policy of an episode.
+pub type MakePolicy = Box<dyn Fn() -> Result<Box<dyn Policy>, LearnError> + Send>;
+
 /// A simulated cluster in which each pod that has a choice of nodes is a decision.
 ///
 /// Where only one node is allowed it is taken without asking, unless `skips_single_choices` of the run's settings is off.
@@ -50,6 +56,7 @@ pub struct ClusterEnvironment {
     observe: Box<dyn Observe>,
     rewards: Rewards,
     settings: ClusterSettings,
+    make_policy: Option<MakePolicy>,
     running: Option<Running>,
     observation: Observation,
     loads: Loads,
@@ -87,10 +94,16 @@ impl ClusterEnvironment {
             observe: Box::new(observe),
             rewards,
             settings,
+            make_policy: None,
             running: None,
             observation: Observation::default(),
             loads: Loads::default(),
         })
+    }
+
+    /// Has another policy than one of the engine's asked by [`Self::policy_action`], made anew for each episode.
+    pub fn set_policy(&mut self, make: MakePolicy) {
+        self.make_policy = Some(make);
     }
 
     /// What is rewarded; weights may change at any time.
@@ -170,7 +183,10 @@ impl ClusterEnvironment {
 impl Environment for ClusterEnvironment {
     fn reset(&mut self, seed: u64) -> Result<(), LearnError> {
         let inputs = self.episodes.begin(seed)?;
-        let policy = policy::by_name(&self.settings.policy).ok_or_else(not_reset)?;
+        let policy = match &self.make_policy {
+            Some(make) => make()?,
+            None => policy::by_name(&self.settings.policy).ok_or_else(not_reset)?,
+        };
         let simulation = Simulation::new(inputs.clone(), policy, Nobody)?;
         self.observe.begin();
         self.running = Some(Running {

@@ -33,6 +33,18 @@ impl Episodes for Again {
     }
 }
 
+/// One of several runs, which the seed chooses; what else is left to chance goes by the seed, too.
+#[derive(Clone)]
+pub struct AnyOf(pub Vec<Inputs<'static>>);
+
+impl Episodes for AnyOf {
+    fn begin(&mut self, seed: u64) -> Result<Inputs<'static>, LearnError> {
+        let chosen = self.0.get(Rng::new(seed).below(self.0.len().max(1)));
+        let chosen = chosen.ok_or_else(|| LearnError::Invalid("an environment has no run to choose from".into()))?;
+        Again(chosen.clone()).begin(seed)
+    }
+}
+
 /// Episodes of a scenario: one of its windows, or a workload that its generator makes anew.
 #[derive(Clone)]
 pub struct OfScenario {

@@ -11,8 +11,8 @@ pub(crate) mod testing;
 mod vector;
 
 pub use arena::Arena;
-pub use cluster::{ClusterEnvironment, ClusterSettings, Shuffle};
-pub use episodes::{Again, Episodes, OfScenario};
+pub use cluster::{ClusterEnvironment, ClusterSettings, MakePolicy, Shuffle};
+pub use episodes::{Again, AnyOf, Episodes, OfScenario};
 pub use vector::{Padded, VectorEnvironment};
 
 use crate::error::LearnError;

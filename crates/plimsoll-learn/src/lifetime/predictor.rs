@@ -40,6 +40,11 @@ impl Predictor {
         Curve::from_hazards(hazards)
     }
 
+    /// Whether a tensor of a model's file belongs to its predictor.
+    pub fn owns(name: &str) -> bool {
+        NAMES.contains(&name)
+    }
+
     /// The weights, for a model's file.
     pub fn weights(&self) -> Weights {
         let units = self.hidden_bias.len();

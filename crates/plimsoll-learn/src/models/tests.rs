@@ -15,6 +15,7 @@ fn card(name: &str) -> Card {
         ranges: vec![(0.0, 1.0)],
         base: "best-fit".into(),
         trust: 1.0,
+        alone: false,
         training: TrainingCard::default(),
         figures: BTreeMap::new(),
     }

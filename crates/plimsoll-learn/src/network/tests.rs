@@ -224,6 +224,38 @@ fn the_fast_way_back_finds_the_gradients_that_burn_finds() {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn a_scheduler_that_remembers_towers_agrees_with_burn(
+        seen in observation(),
+        tower_inputs in 1_usize..=NODE_WIDTH,
+        seed in any::<u64>(),
+    ) {
+        use crate::policy::fused::{Factored, Sizes};
+        let (tower, hidden) = (4, 6);
+        let mut spec = spec(NetworkKind::Factored);
+        let sizes = [("tower", tower), ("hidden", hidden), ("tower_inputs", tower_inputs)];
+        spec.sizes = sizes.map(|(name, size)| (name.to_owned(), size)).into();
+        let network = Network::new(&spec, seed).unwrap();
+        let sizes = Sizes { tower_inputs, node: NODE_WIDTH, pod: POD_WIDTH, tower, hidden };
+        let mut fused = Factored::new(&sizes, network.weights()).unwrap();
+        // One that was there before and left must be forgotten.
+        fused.renew(seen.node_count(), Some(&[1.0; NODE_WIDTH][..tower_inputs]));
+        for node in 0..seen.node_count() {
+            fused.renew(node, Some(&seen.node(node)[..tower_inputs]));
+        }
+        fused.renew(seen.node_count(), None);
+        fused.begin(&seen.pod);
+        let (scores, _) = check(&network, &Batch::new(&spec, [&seen]).unwrap());
+        for node in (0..seen.node_count()).filter(|node| seen.mask[*node]) {
+            let fused = fused.score(node, seen.node(node));
+            prop_assert!(close(fused, scores[node]), "{fused} is not {}", scores[node]);
+        }
+    }
+}
+
 #[test]
 fn graph_network_hears_its_zone_alone_in_zone_messages() {
     let mut spec = spec(NetworkKind::Graph);

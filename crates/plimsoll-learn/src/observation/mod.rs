@@ -1,13 +1,18 @@
 //! What a network is shown of a decision: a row of numbers for each node, one for the pod, and which nodes are allowed.
 
+mod encoded;
 mod encoder;
 pub mod features;
+mod places;
 mod plain;
 mod tenants;
+mod view;
 
+pub use encoded::Encoded;
 pub use encoder::{Encoder, NodeFacts, NodeRow, PodFacts, PodRow};
 pub use plain::Plain;
 pub(crate) use plain::share;
+pub use view::{FeatureNames, PLAIN, View};
 
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::state::NodeId;

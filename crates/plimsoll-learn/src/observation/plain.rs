@@ -1,5 +1,6 @@
 //! The features of the first learning schedulers: what is free on a node, how far its users are, what the pod asks for.
 
+use super::places::Places;
 use super::{Observation, Observe};
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::state::{NodeId, PodId};
@@ -21,12 +22,13 @@ const BYTES: f32 = (64_u64 << 30) as f32;
 pub struct Plain {
     lookahead: usize,
     allowed: Vec<bool>,
+    places: Places,
 }
 
 impl Plain {
     /// Features that show so many pending pods, the one to be placed included; at least 1.
     pub fn new(lookahead: usize) -> Self {
-        Self { lookahead: lookahead.max(1), allowed: Vec::new() }
+        Self { lookahead: lookahead.max(1), allowed: Vec::new(), places: Places::default() }
     }
 }
 
@@ -46,6 +48,10 @@ impl Observe for Plain {
         POD.iter().map(|name| (*name).to_owned()).chain(next).collect()
     }
 
+    fn begin(&mut self) {
+        self.places.clear();
+    }
+
     fn observe(&mut self, cycle: &Cycle<'_>, nodes: &[NodeId], feasible: &[NodeId], out: &mut Observation) {
         let (state, telemetry) = (cycle.state, &cycle.state.telemetry);
         out.node_width = NODE.len();
@@ -61,6 +67,7 @@ impl Observe for Plain {
             let Some(node) = state.node(id) else {
                 out.nodes.extend([-1.0; NODE.len()]);
                 out.mask.push(false);
+                out.places.push([0; 2]);
                 continue;
             };
             let (offered, taken) = (&node.allocatable, &node.requested);
@@ -74,8 +81,8 @@ impl Observe for Plain {
                 1.0,
             ]);
             out.mask.push(self.allowed[id.index()]);
+            out.places.push(self.places.of(state, node));
         }
-        out.places.resize(nodes.len(), [0; 2]);
         let asks = |pod: PodId| {
             let wanted = state.pod(pod).map(|pod| &state.shape_of(pod).shape.local.resources.wanted);
             wanted.map_or([0.0; 2], |wanted| [wanted.cpu as f32 / 1000.0 / CORES, wanted.memory as f32 / BYTES])

@@ -100,8 +100,8 @@ impl Matrix {
     }
 }
 
-/// The most units of a head.
-const MAX_HIDDEN: usize = 64;
+/// The most units of a head, and outputs of a tower.
+pub const MAX_HIDDEN: usize = 64;
 
 impl Factored {
     /// Weights to start from: random ones, except that the output is nothing, so that at first the network adds nothing.

@@ -28,6 +28,8 @@ pub struct Parts {
     pub base: String,
     /// How far the network may go against the heuristic, in its unit.
     pub trust: f64,
+    /// Whether the network decides alone, the heuristic only where the network is not asked.
+    pub alone: bool,
     /// What training saw of each feature; beyond, the network is not asked. Empty if it may be asked always.
     pub ranges: Ranges,
 }
@@ -46,7 +48,7 @@ impl Ranges {
     }
 
     /// Takes a value in.
-    fn widen(&mut self, at: usize, value: f32) {
+    pub(crate) fn widen(&mut self, at: usize, value: f32) {
         if let Some((least, most)) = self.0.get_mut(at) {
             *least = least.min(value);
             *most = most.max(value);
@@ -60,7 +62,7 @@ impl Ranges {
         }
     }
 
-    fn holds(&self, first: usize, values: impl IntoIterator<Item = f32>) -> bool {
+    pub(crate) fn holds(&self, first: usize, values: impl IntoIterator<Item = f32>) -> bool {
         let ranges = self.0.get(first..).unwrap_or_default();
         values.into_iter().zip(ranges).all(|(value, (least, most))| {
             let margin = (most - least) * MARGIN + 0.01;
@@ -85,7 +87,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    fn count(counter: &AtomicU64, by: u64) {
+    pub(super) fn count(counter: &AtomicU64, by: u64) {
         counter.fetch_add(by, Ordering::Relaxed);
     }
 }
@@ -136,7 +138,8 @@ impl Parts {
             return Err(format!("its trust is {}; it must be a number from 0 on", card.trust));
         }
         let ranges = Ranges(card.ranges.clone());
-        Ok(Self { node_features, pod_features, network, predictor, base: card.base.clone(), trust: card.trust, ranges })
+        let (base, trust, alone) = (card.base.clone(), card.trust, card.alone);
+        Ok(Self { node_features, pod_features, network, predictor, base, trust, alone, ranges })
     }
 }
 
@@ -335,7 +338,14 @@ impl Policy for Learned {
         }
         Counters::count(&self.counters.nodes_outside, judging.outside);
         self.note(&features);
-        let trust = if judging.asks_network { self.parts.trust } else { 0.0 };
+        if self.parts.alone && judging.asks_network && judging.outside == 0 {
+            for ((slot, base), learned) in scores.iter_mut().zip(&self.base_scores).zip(&self.learned) {
+                // A node that is gone has no score from either.
+                *slot = if *base == f64::NEG_INFINITY { *base } else { f64::from(*learned) };
+            }
+            return Ok(());
+        }
+        let trust = if judging.asks_network && !self.parts.alone { self.parts.trust } else { 0.0 };
         for ((slot, base), learned) in scores.iter_mut().zip(&self.base_scores).zip(&self.learned) {
             // Within one unit either way, so that the network cannot go further against the heuristic than it is trusted to.
             let learned = if trust > 0.0 { f64::from(learned.clamp(-1.0, 1.0)) } else { 0.0 };

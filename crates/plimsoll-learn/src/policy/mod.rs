@@ -2,9 +2,13 @@
 
 mod base;
 pub mod fused;
+mod heuristic;
 mod learned;
+mod observing;
 #[cfg(test)]
 mod tests;
 
 pub use base::{BASES, Base};
+pub use heuristic::Heuristic;
 pub use learned::{Clock, Counters, Learned, Parts, Ranges, sizes};
+pub use observing::{Observing, Scorer};

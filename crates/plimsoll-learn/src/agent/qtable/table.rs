@@ -4,6 +4,7 @@ use crate::agent::chooser::{Chooser, Rule};
 use crate::error::LearnError;
 use crate::model::{Tensor, Weights};
 use crate::observation::Observation;
+use crate::policy::Scorer;
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -243,7 +244,7 @@ impl QTable {
         )))
     }
 
-    /// The table as arrays: keys, worths (0 where unknown), and which of them are known.
+    /// The table as arrays: which features count, keys, worths (0 where unknown), and which of them are known.
     pub fn to_weights(&self) -> Weights {
         let mut states: Vec<_> = self.states.iter().collect();
         states.sort_by_key(|(key, _)| *key);
@@ -257,7 +258,13 @@ impl QTable {
             known.extend((0..most).map(|at| f32::from(u8::from(worth(at).is_some()))));
         }
         let tensor = |width: usize, data: Vec<f32>| Tensor { shape: vec![states.len(), width], data };
+        let columns = |columns: &[usize]| {
+            let data: Vec<f32> = columns.iter().map(|at| *at as f32).collect();
+            Tensor { shape: vec![data.len()], data }
+        };
         Weights::from([
+            ("columns.nodes".to_owned(), columns(&self.node_columns)),
+            ("columns.pods".to_owned(), columns(&self.pod_columns)),
             ("keys".to_owned(), tensor(widest, keys)),
             ("worth".to_owned(), tensor(most, worths)),
             ("known".to_owned(), tensor(most, known)),
@@ -265,11 +272,64 @@ impl QTable {
     }
 }
 
-impl Chooser for QTable {
-    fn choose(&mut self, observation: &Observation) -> Result<usize, LearnError> {
+impl QTable {
+    /// A table from arrays, over observations with these features; one that does not fit is refused with what is wrong.
+    pub fn from_weights(
+        bins: usize,
+        node_features: &[String],
+        pod_features: &[String],
+        weights: &Weights,
+    ) -> Result<Self, LearnError> {
+        let invalid = |problem: String| LearnError::Invalid(format!("q-table: {problem}"));
+        let take = |name: &str| weights.get(name).ok_or_else(|| invalid(format!("tensor {name:?} is missing")));
+        let names = |name: &str, features: &[String]| {
+            let name_of = |at: &f32| features.get(*at as usize).cloned();
+            let found: Option<Vec<String>> = take(name)?.data.iter().map(name_of).collect();
+            found.ok_or_else(|| invalid(format!("tensor {name:?} names more features than the card's {}", features.len())))
+        };
+        let settings = TableSettings {
+            bins: u8::try_from(bins).unwrap_or(u8::MAX),
+            node_features: names("columns.nodes", node_features)?,
+            pod_features: names("columns.pods", pod_features)?,
+            ..TableSettings::default()
+        };
+        let mut table = Self::new(settings, node_features, pod_features)?;
+        let [keys, worths, known] = [take("keys")?, take("worth")?, take("known")?];
+        let width = |tensor: &Tensor| tensor.shape.get(1).copied().unwrap_or(0);
+        if worths.shape != known.shape || keys.shape.first() != worths.shape.first() {
+            return Err(invalid("keys, worth and known are of different lengths".into()));
+        }
+        for (at, key) in keys.data.chunks_exact(width(keys).max(1)).enumerate() {
+            let key: Box<[u8]> = key.iter().take_while(|bin| **bin >= 0.0).map(|bin| *bin as u8).collect();
+            let row = at * width(worths)..(at + 1) * width(worths);
+            let known = known.data[row.clone()].iter().map(|known| *known > 0.0);
+            let worth = worths.data[row].iter().zip(known).map(|(worth, known)| known.then_some(f64::from(*worth)));
+            table.states.insert(key, Entry { worth: worth.collect(), visits: 0 });
+        }
+        Ok(table)
+    }
+
+    /// The row of the best known choice that is allowed; none in a state that was not visited.
+    pub fn known_best(&self, observation: &Observation) -> Option<usize> {
         let (key, order) = self.key(observation);
         let best = self.best(&key).and_then(|(choice, _)| order.get(choice).copied());
-        match best.filter(|row| observation.mask[*row]) {
+        best.filter(|row| observation.mask[*row])
+    }
+}
+
+impl Scorer for QTable {
+    /// The best known choice before all others.
+    fn score(&mut self, observation: &Observation) -> Result<Option<Vec<f32>>, LearnError> {
+        let Some(best) = self.known_best(observation) else { return Ok(None) };
+        let mut scores = vec![0.0; observation.node_count()];
+        scores[best] = 1.0;
+        Ok(Some(scores))
+    }
+}
+
+impl Chooser for QTable {
+    fn choose(&mut self, observation: &Observation) -> Result<usize, LearnError> {
+        match self.known_best(observation) {
             Some(row) => Ok(row),
             None => {
                 self.fallbacks += 1;

@@ -1,0 +1,277 @@
+//! Agents that learn step by step on the training data of a scenario: `dqn`, `ppo`, `imitation` and `qtable`.
+//!
+//! The environments are simulated clusters, one for each sample. What is learned decides alone; the heuristic of `learn.base` stands in
+//! where the model has no answer.
+
+mod ground;
+#[cfg(test)]
+mod tests;
+
+pub use ground::EnvironmentSpec;
+
+use super::data::read;
+use super::qtable::{QLearning, QSettings};
+use super::{Agent, AgentState, Report};
+use crate::error::LearnError;
+use crate::lifetime::{Predictor, PredictorSettings};
+use crate::model::{CARD_SCHEMA, Card, NetworkCard, Tensor, TrainingCard, Weights};
+use crate::policy::Ranges;
+use crate::spec::LearnSpec;
+use crate::workshop::Learner;
+use ground::Ground;
+use plimsoll_sim::scenario::Scenario;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The kind of a model that is a table.
+pub const TABLE: &str = "qtable";
+/// The name under which ranges are kept in a checkpoint.
+const RANGES: &str = "seen.ranges";
+/// Beyond any feature, and still a number, as a checkpoint has to be.
+const FAR: f32 = 1e30;
+
+/// An agent on the training data of a scenario.
+pub struct Stepwise {
+    agent: Box<dyn Agent>,
+    predictor: Option<Predictor>,
+    seen: Vec<Arc<Mutex<Ranges>>>,
+    /// What was seen before a restart.
+    before: Ranges,
+    /// Whether a decision unlike all in training is left to the heuristic.
+    keeps_ranges: bool,
+    card: Card,
+}
+
+impl Stepwise {
+    /// The agent that a scenario names.
+    pub fn new(scenario: &Scenario, spec: &LearnSpec) -> Result<Self, LearnError> {
+        match spec.agent.name.as_str() {
+            TABLE => table(scenario, spec),
+            #[cfg(feature = "burn")]
+            _ => networks::learner(scenario, spec),
+            #[cfg(not(feature = "burn"))]
+            other => Err(LearnError::unknown("learn.agent: agent that learns step by step", other, [TABLE])),
+        }
+    }
+
+    fn ranges(&self) -> Ranges {
+        let mut all = self.before.clone();
+        for seen in &self.seen {
+            all.join(&seen.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        all
+    }
+}
+
+/// Takes the options of a predictor out of those of an agent.
+fn predictor_settings(options: &mut toml::Table) -> Result<PredictorSettings, LearnError> {
+    match options.remove("predictor") {
+        None => Ok(PredictorSettings::default()),
+        Some(toml::Value::Table(table)) => read("agent.predictor", &table),
+        Some(other) => Err(LearnError::Invalid(format!("learn.agent.predictor: {other} is no table"))),
+    }
+}
+
+/// Takes a text out of options.
+#[cfg_attr(not(feature = "burn"), expect(dead_code, reason = "only networks have options of this kind"))]
+fn text(options: &mut toml::Table, name: &str) -> Result<Option<String>, LearnError> {
+    match options.remove(name) {
+        None => Ok(None),
+        Some(toml::Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(LearnError::Invalid(format!("learn.agent.{name}: {other} is no text"))),
+    }
+}
+
+/// The settings of an agent: what is usual, then the scenario's options, then its steps.
+fn settings<T: for<'de> Deserialize<'de>>(
+    usual: toml::Table,
+    options: toml::Table,
+    spec: &LearnSpec,
+) -> Result<T, LearnError> {
+    let mut all = usual;
+    all.extend(options);
+    if let Some(steps) = spec.train.steps {
+        all.insert("steps".into(), toml::Value::Integer(i64::try_from(steps).unwrap_or(i64::MAX)));
+    }
+    read("agent", &all)
+}
+
+fn table(scenario: &Scenario, spec: &LearnSpec) -> Result<Stepwise, LearnError> {
+    let mut options = spec.agent.options.clone();
+    let predictor = predictor_settings(&mut options)?;
+    let settings: QSettings = settings(toml::Table::new(), options, spec)?;
+    let mut one = spec.clone();
+    // A table is learned from one walk: the samples take turns in it.
+    one.environment.get_or_insert_default().insert("count".into(), toml::Value::Integer(1));
+    let mut ground = Ground::new(scenario, &one, &predictor, true, None)?;
+    let environment = ground.environments.pop().ok_or_else(|| LearnError::Invalid("there is no environment".into()))?;
+    let sizes = BTreeMap::from([("bins".to_owned(), usize::from(settings.table.bins))]);
+    let network = NetworkCard { kind: TABLE.into(), sizes };
+    let (nodes, pods) = (ground.view.node_features(), ground.view.pod_features());
+    let agent = QLearning::new(settings, &nodes, &pods, Box::new(environment), spec.seed)?;
+    // A state that was not visited is no answer anyway.
+    Ok(finish(spec, Box::new(agent), ground, network, false))
+}
+
+fn finish(
+    spec: &LearnSpec,
+    agent: Box<dyn Agent>,
+    ground: Ground,
+    network: NetworkCard,
+    keeps_ranges: bool,
+) -> Stepwise {
+    let Ground { view, predictor, seen, .. } = ground;
+    let (predictor, fit) = predictor.unzip();
+    let (node_features, pod_features) = (view.node_features(), view.pod_features());
+    let before = Ranges::nothing(node_features.len() + pod_features.len());
+    let card = Card {
+        schema: CARD_SCHEMA.into(),
+        name: String::new(),
+        description: spec.description.clone(),
+        network,
+        node_features,
+        pod_features,
+        ranges: Vec::new(),
+        base: spec.base.clone(),
+        trust: spec.trust,
+        alone: true,
+        training: TrainingCard::default(),
+        figures: fit.map(|fit| ("predictor".to_owned(), serde_json::json!(fit))).into_iter().collect(),
+    };
+    Stepwise { agent, predictor, seen, before, keeps_ranges, card }
+}
+
+impl Learner for Stepwise {
+    fn agent(&mut self) -> &mut dyn Agent {
+        self
+    }
+
+    fn card(&self) -> Card {
+        let ranges = if self.keeps_ranges { self.ranges().0 } else { Vec::new() };
+        Card { ranges, ..self.card.clone() }
+    }
+}
+
+impl Agent for Stepwise {
+    fn iterate(&mut self) -> Result<Report, LearnError> {
+        self.agent.iterate()
+    }
+
+    fn state(&self) -> AgentState {
+        let mut state = self.agent.state();
+        let data: Vec<f32> = self
+            .ranges()
+            .0
+            .iter()
+            .flat_map(|(least, most)| [least.max(-FAR).min(FAR), most.max(-FAR).min(FAR)])
+            .collect();
+        state.tensors.insert(RANGES.into(), Tensor { shape: vec![data.len() / 2, 2], data });
+        state
+    }
+
+    fn restore(&mut self, state: &AgentState) -> Result<(), LearnError> {
+        self.agent.restore(state)?;
+        let pairs = state.tensors.get(RANGES).map(|tensor| tensor.data.chunks_exact(2)).into_iter().flatten();
+        self.before.join(&Ranges(pairs.map(|pair| (pair[0], pair[1])).collect()));
+        Ok(())
+    }
+
+    fn weights(&self) -> Weights {
+        let mut weights = self.agent.weights();
+        weights.extend(self.predictor.iter().flat_map(Predictor::weights));
+        weights
+    }
+}
+
+/// Agents that train a network by its gradients.
+#[cfg(feature = "burn")]
+mod networks {
+    use super::*;
+    use crate::agent::dqn::{Dqn, DqnSettings};
+    use crate::agent::imitation::{Expert, Imitation};
+    use crate::agent::ppo::Ppo;
+    use crate::environment::{ClusterEnvironment, Environment};
+    use crate::network::{NetworkKind, NetworkSpec};
+    use crate::observation::View;
+    use crate::observation::features::STATIC_FEATURES;
+    use crate::spec::AGENTS;
+    use ground::Shared;
+
+    pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Stepwise, LearnError> {
+        let mut options = spec.agent.options.clone();
+        let predictor = predictor_settings(&mut options)?;
+        let name = spec.agent.name.as_str();
+        let expert = match name {
+            "imitation" => Some(text(&mut options, "expert")?.unwrap_or_else(|| spec.base.clone())),
+            _ => None,
+        };
+        let usual = if name == "dqn" { preset(&mut options)? } else { toml::Table::new() };
+        let mut ground = Ground::new(scenario, spec, &predictor, false, expert.as_deref())?;
+        let network = network(spec, &ground.view)?;
+        let environments = std::mem::take(&mut ground.environments);
+        let agent: Box<dyn Agent> = match name {
+            "dqn" => {
+                let mut settings: DqnSettings = settings(usual, options, spec)?;
+                // With few steps, as in a search, something is still to be learned.
+                settings.learning_starts = settings.learning_starts.min(settings.steps / 4);
+                Box::new(Dqn::new(settings, &network, boxed(environments), spec.seed)?)
+            }
+            "ppo" => Box::new(Ppo::new(settings(usual, options, spec)?, &network, boxed(environments), spec.seed)?),
+            "imitation" => {
+                let (environments, expert) = taught(environments);
+                Box::new(Imitation::new(settings(usual, options, spec)?, &network, environments, expert, spec.seed)?)
+            }
+            other => {
+                return Err(LearnError::unknown("learn.agent: agent", other, AGENTS.iter().map(|(name, _)| *name)));
+            }
+        };
+        Ok(finish(spec, agent, ground, network.card(), true))
+    }
+
+    /// The settings that a preset of `dqn` stands for.
+    fn preset(options: &mut toml::Table) -> Result<toml::Table, LearnError> {
+        match text(options, "preset")?.as_deref() {
+            None => Ok(toml::Table::new()),
+            Some("thesis") => toml::Table::try_from(DqnSettings::thesis())
+                .map_err(|error| LearnError::Invalid(format!("learn.agent.preset: {error}"))),
+            Some(other) => Err(LearnError::unknown("learn.agent.preset: preset", other, ["thesis"])),
+        }
+    }
+
+    /// The network that a scenario asks for, over what is shown.
+    fn network(spec: &LearnSpec, view: &View) -> Result<NetworkSpec, LearnError> {
+        let name = &spec.network.name;
+        let kind = NetworkKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let names = NetworkKind::ALL.into_iter().map(NetworkKind::name);
+        let kind = kind.ok_or_else(|| LearnError::unknown("learn.network: network", name, names))?;
+        let (node_width, pod_width) = (view.node_features().len(), view.pod_features().len());
+        let mut network = NetworkSpec { kind, sizes: read("network", &spec.network.options)?, node_width, pod_width };
+        if let (NetworkKind::Factored, View::Named { nodes, .. }) = (kind, view) {
+            // What a scheduler remembers of a node may depend on nothing else.
+            let remembered = nodes.iter().filter(|feature| **feature < STATIC_FEATURES).count();
+            if remembered > 0 {
+                network.sizes.entry("tower_inputs".into()).or_insert(remembered);
+            }
+        }
+        Ok(network)
+    }
+
+    fn boxed(environments: Vec<ClusterEnvironment>) -> Vec<Box<dyn Environment>> {
+        environments.into_iter().map(|environment| Box::new(environment) as Box<dyn Environment>).collect()
+    }
+
+    /// Environments, and an expert that asks the policy of each.
+    fn taught(environments: Vec<ClusterEnvironment>) -> (Vec<Box<dyn Environment>>, Box<dyn Expert + Send>) {
+        let (mut walked, mut asked) = (Vec::new(), Vec::new());
+        for environment in environments {
+            let (walk, ask) = Shared::new(environment);
+            walked.push(Box::new(walk) as Box<dyn Environment>);
+            asked.push(ask);
+        }
+        let expert = move |index: usize, _: &crate::observation::Observation| {
+            asked[index].lock().unwrap_or_else(PoisonError::into_inner).policy_action()
+        };
+        (walked, Box::new(expert))
+    }
+}

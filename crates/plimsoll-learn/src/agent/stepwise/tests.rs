@@ -1,0 +1,151 @@
+use super::*;
+use crate::workshop;
+use plimsoll_sim::compare::{Case, PreparedCase};
+use plimsoll_sim::simulation::Nobody;
+
+const SCENARIO: &str = r#"
+name = "small"
+[workload.generate]
+kind = "poisson"
+hours = 2
+pods_per_hour = 40
+[[pool]]
+name = "n"
+count = 5
+cpu = 16
+memory = "64Gi"
+idle_watts = 50
+full_watts = 150
+zones = ["a", "b"]
+[learn]
+AGENT
+[learn.train]
+samples = [1, 2]
+steps = 128
+"#;
+
+fn scenario(agent: &str) -> (Scenario, LearnSpec) {
+    let scenario = Scenario::parse(&SCENARIO.replace("AGENT", agent)).unwrap();
+    let spec = LearnSpec::read(&scenario).unwrap();
+    (scenario, spec)
+}
+
+/// Trains, and gives the model with the energy that it takes on pods it has not seen.
+fn train(agent: &str) -> (Card, Weights, f64) {
+    let (scenario, spec) = scenario(agent);
+    let mut learner = workshop::learner(&scenario, &spec).unwrap();
+    while learner.agent().iterate().unwrap().progress < 1.0 {}
+    let (card, weights) = (learner.card(), learner.agent().weights());
+    let kwh = run(&scenario, workshop::policy(&card, &weights).unwrap());
+    (card, weights, kwh)
+}
+
+fn run(scenario: &Scenario, policy: Box<dyn plimsoll_core::policy::Policy>) -> f64 {
+    let trace = scenario.trace(&scenario.fleet().unwrap()).unwrap();
+    let case = PreparedCase::new(scenario, &trace, Case { window: None, seed: 1001 }).unwrap();
+    case.run_policy("model", policy, &mut Nobody).unwrap().row.measures.kwh
+}
+
+#[test]
+#[cfg(feature = "burn")]
+fn every_agent_trains_every_network_and_the_models_decide() {
+    let agents = [
+        "{ name = 'dqn', learning_starts = 32, batch = 16 }",
+        "{ name = 'ppo', length = 32, batch = 32 }",
+        "{ name = 'imitation', steps_each = 64, batch = 16, expert = 'worst-fit' }",
+    ];
+    for kind in crate::network::NetworkKind::ALL {
+        for agent in agents {
+            for observation in ["", "observation = 'plain'"] {
+                let text = format!("agent = {agent}\nnetwork = '{kind}'\n{observation}");
+                let (card, weights, kwh) = train(&text);
+                assert!(kwh > 0.0 && card.alone, "{text}");
+                assert_eq!(card.network.kind, kind.name());
+                let features = card.node_features.len() + card.pod_features.len();
+                assert_eq!(card.ranges.len(), features, "{text}");
+                assert!(card.ranges.iter().all(|(least, most)| least <= most), "{text}: {:?}", card.ranges);
+                assert_eq!(weights.keys().any(|name| Predictor::owns(name)), observation.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "burn")]
+fn equal_seeds_give_equal_models_and_other_seeds_others() {
+    let text = "agent = { name = 'dqn', learning_starts = 32, batch = 16 }\nnetwork = 'deepsets'";
+    let (first, again) = (train(text), train(text));
+    assert_eq!(first, again);
+    assert_ne!(first.1, train(&format!("{text}\nseed = 2")).1);
+}
+
+#[test]
+#[cfg(feature = "burn")]
+fn an_imitation_does_as_its_expert_does() {
+    let agent = "{ name = 'imitation', expert = 'EXPERT', steps_each = 64, batch = 64, updates_each = 64, learning_rate = 1e-2 }";
+    let energy = |expert: &str| train(&format!("agent = {}\nbase = 'random'", agent.replace("EXPERT", expert))).2;
+    let (scenario, _) = scenario("");
+    let own = |name: &str| run(&scenario, plimsoll_core::policy::by_name(name).unwrap());
+    let (full, spread) = (own("best-fit"), own("worst-fit"));
+    assert!(full < spread * 0.9, "{full} and {spread} do not tell the two apart");
+    let (taught_full, taught_spread) = (energy("best-fit"), energy("worst-fit"));
+    assert!((taught_full - full).abs() < (spread - full) * 0.3, "{taught_full} is not near {full}, but {spread}");
+    assert!((taught_spread - spread).abs() < (spread - full) * 0.3, "{taught_spread} is not near {spread}, but {full}");
+}
+
+#[test]
+fn a_table_is_trained_and_read_again() {
+    let text =
+        "agent = { name = 'qtable', table = { bins = 3, node_features = ['cpu-free'], pod_features = ['cpu'] } }";
+    let (card, weights, kwh) = train(text);
+    assert!(kwh > 0.0);
+    let table =
+        crate::agent::qtable::QTable::from_weights(3, &card.node_features, &card.pod_features, &weights).unwrap();
+    assert!(!table.is_empty());
+    assert_eq!(table.to_weights(), weights);
+    let mut short = weights.clone();
+    short.remove("known");
+    let error = workshop::policy(&card, &short).err().unwrap().to_string();
+    assert!(error.contains("\"known\" is missing"), "{error}");
+}
+
+#[test]
+#[cfg(feature = "burn")]
+fn training_goes_on_from_a_state() {
+    let (scenario, spec) = scenario("agent = { name = 'ppo', length = 16, batch = 32 }");
+    let mut first = workshop::learner(&scenario, &spec).unwrap();
+    first.agent().iterate().unwrap();
+    let state = first.agent().state();
+    let mut second = workshop::learner(&scenario, &spec).unwrap();
+    second.agent().restore(&state).unwrap();
+    assert_eq!(second.agent().weights(), first.agent().weights());
+    // What was seen before the restart still counts.
+    for (ours, theirs) in second.card().ranges.iter().zip(&first.card().ranges) {
+        assert!(ours.0 <= theirs.0 && ours.1 >= theirs.1);
+    }
+    assert_eq!(second.agent().iterate().unwrap().steps, 64);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let problem = |text: &str| {
+        let (scenario, spec) = scenario(text);
+        workshop::learner(&scenario, &spec).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    #[cfg(feature = "burn")]
+    for (text, said) in [
+        ("agent = { name = 'dqn', lerning_rate = 1 }", "learn.agent: unknown field `lerning_rate`"),
+        ("agent = { name = 'dqn', preset = 'best' }", "there are thesis"),
+        ("agent = { name = 'imitation', expert = 'me' }", "policy \"me\" is not known"),
+        ("agent = 'dqn'\nnetwork = { name = 'deepsets', hidden = 3 }", "size of a network \"hidden\" is not known"),
+        ("agent = 'dqn'\nreward = 'joy'", "reward \"joy\" is not known"),
+        ("agent = 'dqn'\nobjective = 'placed'", "learn.reward: no reward counts the objective \"placed\""),
+    ] {
+        let found = problem(text);
+        assert!(found.contains(said), "{text}: {found}");
+    }
+    let found = problem("agent = 'qtable'\nenvironment = { wheels = 4 }");
+    assert!(found.contains("learn.environment: unknown field `wheels`"), "{found}");
+    let found = problem("agent = 'qtable'\nbase = 'expected-hours'");
+    assert!(found.contains("\"expected-hours\" needs predicted lifetimes"), "{found}");
+}
