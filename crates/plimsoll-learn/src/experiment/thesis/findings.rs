@@ -73,10 +73,9 @@ fn one_active(run: &Run, changes: &[usize]) -> (bool, String) {
     (share >= NEARLY_ALL, format!("one node at {} of steps{apart}; {mean:.2} nodes on average", per_cent(share)))
 }
 
-/// Whether all nodes are active at nearly all steps at which there are pods enough: two for each node, so that one odd placement among the
-/// first is not what counts.
+/// Whether all nodes are active at nearly all steps at which there are as many pods as nodes.
 fn all_active(run: &Run, nodes: usize) -> (bool, String) {
-    let pods = 2 * nodes;
+    let pods = nodes;
     let enough = run.samples.iter().filter(|sample| sample.pods.iter().sum::<u32>() as usize >= pods);
     let share = share(enough, |sample| sample.active() == nodes);
     (share >= NEARLY_ALL, format!("all {nodes} nodes at {} of steps with {pods} pods or more", per_cent(share)))
