@@ -285,7 +285,9 @@ impl QTable {
         let names = |name: &str, features: &[String]| {
             let name_of = |at: &f32| features.get(*at as usize).cloned();
             let found: Option<Vec<String>> = take(name)?.data.iter().map(name_of).collect();
-            found.ok_or_else(|| invalid(format!("tensor {name:?} names more features than the card's {}", features.len())))
+            found.ok_or_else(|| {
+                invalid(format!("tensor {name:?} names more features than the card's {}", features.len()))
+            })
         };
         let settings = TableSettings {
             bins: u8::try_from(bins).unwrap_or(u8::MAX),

@@ -160,12 +160,8 @@ impl Agent for Stepwise {
 
     fn state(&self) -> AgentState {
         let mut state = self.agent.state();
-        let data: Vec<f32> = self
-            .ranges()
-            .0
-            .iter()
-            .flat_map(|(least, most)| [least.max(-FAR).min(FAR), most.max(-FAR).min(FAR)])
-            .collect();
+        let data: Vec<f32> =
+            self.ranges().0.iter().flat_map(|(least, most)| [least.clamp(-FAR, FAR), most.clamp(-FAR, FAR)]).collect();
         state.tensors.insert(RANGES.into(), Tensor { shape: vec![data.len() / 2, 2], data });
         state
     }

@@ -25,7 +25,11 @@ steps = 128
 "#;
 
 fn scenario(agent: &str) -> (Scenario, LearnSpec) {
-    let scenario = Scenario::parse(&SCENARIO.replace("AGENT", agent)).unwrap();
+    read(&SCENARIO.replace("AGENT", agent))
+}
+
+fn read(text: &str) -> (Scenario, LearnSpec) {
+    let scenario = Scenario::parse(text).unwrap();
     let spec = LearnSpec::read(&scenario).unwrap();
     (scenario, spec)
 }
@@ -33,10 +37,14 @@ fn scenario(agent: &str) -> (Scenario, LearnSpec) {
 /// Trains, and gives the model with the energy that it takes on pods it has not seen.
 fn train(agent: &str) -> (Card, Weights, f64) {
     let (scenario, spec) = scenario(agent);
-    let mut learner = workshop::learner(&scenario, &spec).unwrap();
+    train_on(&scenario, &spec)
+}
+
+fn train_on(scenario: &Scenario, spec: &LearnSpec) -> (Card, Weights, f64) {
+    let mut learner = workshop::learner(scenario, spec).unwrap();
     while learner.agent().iterate().unwrap().progress < 1.0 {}
     let (card, weights) = (learner.card(), learner.agent().weights());
-    let kwh = run(&scenario, workshop::policy(&card, &weights).unwrap());
+    let kwh = run(scenario, workshop::policy(&card, &weights).unwrap());
     (card, weights, kwh)
 }
 
@@ -83,14 +91,43 @@ fn equal_seeds_give_equal_models_and_other_seeds_others() {
 #[cfg(feature = "burn")]
 fn an_imitation_does_as_its_expert_does() {
     let agent = "{ name = 'imitation', expert = 'EXPERT', steps_each = 64, batch = 64, updates_each = 64, learning_rate = 1e-2 }";
-    let energy = |expert: &str| train(&format!("agent = {}\nbase = 'random'", agent.replace("EXPERT", expert))).2;
-    let (scenario, _) = scenario("");
+    let large = SCENARIO.replace("count = 5", "count = 20").replace("steps = 128", "steps = 512");
+    let energy = |expert: &str| {
+        let agent = format!("agent = {}\nbase = 'random'", agent.replace("EXPERT", expert));
+        let (scenario, spec) = read(&large.replace("AGENT", &agent));
+        train_on(&scenario, &spec).2
+    };
+    let (scenario, _) = read(&large.replace("AGENT", ""));
     let own = |name: &str| run(&scenario, plimsoll_core::policy::by_name(name).unwrap());
     let (full, spread) = (own("best-fit"), own("worst-fit"));
     assert!(full < spread * 0.9, "{full} and {spread} do not tell the two apart");
     let (taught_full, taught_spread) = (energy("best-fit"), energy("worst-fit"));
     assert!((taught_full - full).abs() < (spread - full) * 0.3, "{taught_full} is not near {full}, but {spread}");
     assert!((taught_spread - spread).abs() < (spread - full) * 0.3, "{taught_spread} is not near {spread}, but {full}");
+}
+
+#[test]
+#[cfg(feature = "burn")]
+fn a_factored_network_decides_the_same_whether_or_not_its_towers_are_remembered() {
+    use crate::network::{Network, NetworkSpec};
+    use crate::policy::{Learned, Observing, Parts};
+    let agent = "agent = { name = 'dqn', learning_starts = 32, batch = 16 }\nnetwork = { name = 'factored', tower = 6, hidden = 5 }";
+    let (card, weights, kwh) = train(agent);
+    assert_eq!(card.network.sizes["tower_inputs"], 7, "those that change with the node alone");
+    let (scenario, _) = scenario(agent);
+    let remembering = Learned::new(Parts::from_card(&card, &weights).unwrap());
+    let spec = NetworkSpec::from_card(&card.network, card.node_features.len(), card.pod_features.len()).unwrap();
+    let own =
+        weights.iter().filter(|(name, _)| !Predictor::owns(name)).map(|(name, tensor)| (name.clone(), tensor.clone()));
+    let network = Network::with_weights(&spec, own.collect()).unwrap();
+    let observing = Observing::new(&card, &weights, network).unwrap();
+    let counters = [remembering.counters(), observing.counters()];
+    assert_eq!(run(&scenario, Box::new(remembering)), kwh);
+    assert_eq!(run(&scenario, Box::new(observing)), kwh);
+    for counters in counters {
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(count(&counters.outside) * 2 < count(&counters.decisions), "the network hardly decides: {counters:?}");
+    }
 }
 
 #[test]
