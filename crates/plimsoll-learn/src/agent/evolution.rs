@@ -93,7 +93,6 @@ impl Evolution {
     pub fn new(
         settings: EvolutionSettings,
         parts: Parts,
-        sizes: Sizes,
         start: Weights,
         cases: Vec<Arc<PreparedCase>>,
         objective: Objective,
@@ -111,8 +110,8 @@ impl Evolution {
             best_figure: f64::INFINITY,
             mean,
             settings,
+            sizes: *parts.network.sizes(),
             parts,
-            sizes,
             reference: Vec::new(),
             limits,
             cases,
@@ -175,9 +174,7 @@ impl Evolution {
         let mut policy = Learned::new(Parts { network, ranges: Ranges::default(), ..self.parts.clone() });
         policy.note_ranges(Arc::clone(&self.ranges));
         let counters = policy.counters();
-        let run = self.cases[case]
-            .run_policy("learned", Box::new(policy), &mut Nobody)
-            .map_err(LearnError::from)?;
+        let run = self.cases[case].run_policy("learned", Box::new(policy), &mut Nobody).map_err(LearnError::from)?;
         let measures = &run.row.measures;
         let lost = (measures.rejected + measures.waiting) as f64 / measures.arrived.max(1) as f64;
         let figures = (self.objective)(&run.row).ok_or_else(|| {
@@ -211,7 +208,8 @@ impl Evolution {
         order.sort_by(|a, b| figures[*a].total_cmp(&figures[*b]));
         let count = figures.len() as f64;
         // The better half counts, the best most; the mean of all is taken off.
-        let raw: Vec<f64> = (1..=figures.len()).map(|rank| ((count / 2.0 + 1.0).ln() - (rank as f64).ln()).max(0.0)).collect();
+        let raw: Vec<f64> =
+            (1..=figures.len()).map(|rank| ((count / 2.0 + 1.0).ln() - (rank as f64).ln()).max(0.0)).collect();
         let sum: f64 = raw.iter().sum();
         let mut utility = vec![0.0_f32; figures.len()];
         for (rank, at) in order.into_iter().enumerate() {
@@ -249,7 +247,8 @@ impl Agent for Evolution {
         let at = |step: &Vec<f32>| -> Vec<f32> {
             self.mean.iter().zip(&self.sigma).zip(step).map(|((mean, sigma), step)| mean + sigma * step).collect()
         };
-        let jobs: Vec<_> = steps.iter().map(at).flat_map(|flat| cases.iter().map(move |case| (flat.clone(), *case))).collect();
+        let jobs: Vec<_> =
+            steps.iter().map(at).flat_map(|flat| cases.iter().map(move |case| (flat.clone(), *case))).collect();
         let figures = self.measure(&jobs)?;
         let figures: Vec<f64> = figures.chunks(wanted).map(|runs| runs.iter().sum::<f64>() / wanted as f64).collect();
         self.learn(&steps, &figures);
@@ -281,7 +280,10 @@ impl Agent for Evolution {
             "rng": self.rng.state().to_string(),
         });
         let serde_json::Value::Object(values) = values else { return AgentState::default() };
-        AgentState { tensors: tensors.into_iter().map(|(name, data)| (name.to_owned(), tensor(data))).collect(), values }
+        AgentState {
+            tensors: tensors.into_iter().map(|(name, data)| (name.to_owned(), tensor(data))).collect(),
+            values,
+        }
     }
 
     fn restore(&mut self, state: &AgentState) -> Result<(), LearnError> {

@@ -64,7 +64,11 @@ impl Evolve {
     pub fn new(scenario: &Scenario, spec: &LearnSpec) -> Result<Self, LearnError> {
         let mut settings: EvolveSettings = read("agent", &spec.agent.options)?;
         if spec.network.name != "factored" {
-            return Err(LearnError::unknown("learn.network: network that can be evolved", &spec.network.name, ["factored"]));
+            return Err(LearnError::unknown(
+                "learn.network: network that can be evolved",
+                &spec.network.name,
+                ["factored"],
+            ));
         }
         let network: FactoredSizes = read("network", &spec.network.options)?;
         let names: FeatureNames = match &spec.observation {
@@ -98,7 +102,15 @@ impl Evolve {
         }
         let limits = settings.limits.values().copied().collect();
         let card = card(spec, &parts, &network, &fit);
-        let agent = Evolution::new(settings.search, parts, sizes, start, cases, objective(spec, &settings.limits)?, limits, spec.seed)?;
+        let agent = Evolution::new(
+            settings.search,
+            parts,
+            start,
+            cases,
+            objective(spec, &settings.limits)?,
+            limits,
+            spec.seed,
+        )?;
         Ok(Self { agent, card })
     }
 }

@@ -21,7 +21,8 @@ pub mod schedule;
 #[cfg(feature = "burn")]
 pub mod softmax;
 pub mod stepwise;
-#[cfg(all(test, feature = "burn"))]
+#[cfg(feature = "burn")]
+#[cfg(test)]
 mod toys;
 
 use crate::error::LearnError;

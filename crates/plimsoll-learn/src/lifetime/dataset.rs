@@ -99,8 +99,7 @@ impl Dataset {
             // Those that ended no longer belong to the group.
             seen.group = seen.group.saturating_sub(1).max(1);
         }
-        let sample =
-            Sample { features: history.features(&seen), from: age(now), to: age(life.ends.min(until)), ended };
+        let sample = Sample { features: history.features(&seen), from: age(now), to: age(life.ends.min(until)), ended };
         if now >= self.from && (sample.ended || sample.to > sample.from) {
             self.samples.push(sample);
         }

@@ -7,8 +7,20 @@ pub const FEATURES: usize = 14;
 
 /// What the numbers are.
 pub const FEATURE_NAMES: [&str; FEATURES] = [
-    "cpu", "memory", "group", "hour-sin", "hour-cos", "owner-ended", "owner-ended-share", "owner-life", "owner-known",
-    "template-ended", "template-life", "priority", "gpus", "owner-running",
+    "cpu",
+    "memory",
+    "group",
+    "hour-sin",
+    "hour-cos",
+    "owner-ended",
+    "owner-ended-share",
+    "owner-life",
+    "owner-known",
+    "template-ended",
+    "template-life",
+    "priority",
+    "gpus",
+    "owner-running",
 ];
 
 /// What a scheduler sees of a pod, beside its history.

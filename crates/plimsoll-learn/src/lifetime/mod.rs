@@ -12,6 +12,6 @@ mod train;
 
 pub use curve::{AGES, Curve, HORIZONS, Horizons, horizon_hours};
 pub use dataset::{Dataset, Sample};
-pub use history::{FEATURES, FEATURE_NAMES, History, Seen};
+pub use history::{FEATURE_NAMES, FEATURES, History, Seen};
 pub use predictor::Predictor;
 pub use train::{PredictorFit, PredictorSettings, train};

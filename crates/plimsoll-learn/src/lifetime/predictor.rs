@@ -33,10 +33,11 @@ impl Predictor {
             let sum: f32 = row.iter().zip(features).map(|(weight, feature)| weight * feature).sum();
             *unit = (sum + bias).max(0.0);
         }
-        let hazards = self.out.chunks_exact(units).zip(&self.out_bias).zip(&self.common).map(|((row, bias), common)| {
-            let sum: f32 = row.iter().zip(&*active).map(|(weight, unit)| weight * unit).sum();
-            sigmoid(sum + bias + common)
-        });
+        let hazards =
+            self.out.chunks_exact(units).zip(&self.out_bias).zip(&self.common).map(|((row, bias), common)| {
+                let sum: f32 = row.iter().zip(&*active).map(|(weight, unit)| weight * unit).sum();
+                sigmoid(sum + bias + common)
+            });
         Curve::from_hazards(hazards)
     }
 

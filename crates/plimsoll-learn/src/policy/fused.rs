@@ -74,7 +74,7 @@ struct Matrix {
 
 impl Matrix {
     fn new(weights: &[f32], outputs: usize, bias: Vec<f32>) -> Self {
-        let inputs = if outputs == 0 { 0 } else { weights.len() / outputs };
+        let inputs = weights.len().checked_div(outputs).unwrap_or(0);
         let mut by_input = vec![0.0; weights.len()];
         for output in 0..outputs {
             for input in 0..inputs {
@@ -119,7 +119,10 @@ impl Factored {
     /// A network with these weights; an error says what does not fit.
     pub fn new(sizes: &Sizes, weights: &Weights) -> Result<Self, String> {
         if sizes.hidden == 0 || sizes.hidden > MAX_HIDDEN || sizes.tower == 0 || sizes.tower > MAX_HIDDEN {
-            return Err(format!("towers and heads have 1 to {MAX_HIDDEN} units; it has {} and {}", sizes.tower, sizes.hidden));
+            return Err(format!(
+                "towers and heads have 1 to {MAX_HIDDEN} units; it has {} and {}",
+                sizes.tower, sizes.hidden
+            ));
         }
         let mut found = BTreeMap::new();
         for (name, shape) in shapes(sizes) {
@@ -150,6 +153,11 @@ impl Factored {
             sum: vec![0.0; tower],
             common: vec![0.0; hidden],
         })
+    }
+
+    /// Its sizes.
+    pub fn sizes(&self) -> &Sizes {
+        &self.sizes
     }
 
     /// A node changed, came or left: `features` are those the tower reads.

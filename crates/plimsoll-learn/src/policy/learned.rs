@@ -1,9 +1,9 @@
 //! The learned policy: a heuristic's score plus the network's, within bounds.
 
 use super::base::{Base, normalise};
+use super::fused::{Factored, Sizes};
 use crate::lifetime::Predictor;
 use crate::model::{Card, Weights};
-use super::fused::{Factored, Sizes};
 use crate::observation::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES, node_feature, pod_feature};
 use crate::observation::{Encoder, PodFacts};
 use plimsoll_core::framework::Cycle;
@@ -121,7 +121,9 @@ impl Parts {
         let node_features = find("node", &card.node_features, node_feature, NODE_FEATURES.map(|(name, ..)| name))?;
         let pod_features = find("pod", &card.pod_features, pod_feature, POD_FEATURES.map(|(name, _)| name))?;
         if node_features.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err("its features of nodes are out of order: those that change only with the node come first".into());
+            return Err(
+                "its features of nodes are out of order: those that change only with the node come first".into()
+            );
         }
         let size = |name: &str| card.network.sizes.get(name).copied().unwrap_or(0);
         let sizes = sizes(&node_features, &pod_features, size("tower"), size("hidden"));
@@ -155,7 +157,8 @@ fn find<const N: usize>(
     place: fn(&str) -> Option<usize>,
     known: [&str; N],
 ) -> Result<Vec<usize>, String> {
-    let unknown = |name: &String| format!("its {what} feature {name:?} is not known here; there are {}", known.join(", "));
+    let unknown =
+        |name: &String| format!("its {what} feature {name:?} is not known here; there are {}", known.join(", "));
     names.iter().map(|name| place(name).ok_or_else(|| unknown(name))).collect()
 }
 

@@ -38,8 +38,10 @@ fn parts(case: &PreparedCase, change: impl FnOnce(&mut Weights)) -> Parts {
     let workload = &case.prepared.workload;
     let data = Dataset::new(workload, workload.span(), 1);
     let (predictor, _) = train(&data, &PredictorSettings { epochs: 1, ..PredictorSettings::default() }, 1);
-    let node_features: Vec<_> =
-        ["cpu-free", "empty", "remaining", "cpu-left", "extension"].iter().filter_map(|name| node_feature(name)).collect();
+    let node_features: Vec<_> = ["cpu-free", "empty", "remaining", "cpu-left", "extension"]
+        .iter()
+        .filter_map(|name| node_feature(name))
+        .collect();
     let pod_features: Vec<_> = ["cpu", "life"].iter().filter_map(|name| pod_feature(name)).collect();
     let sizes = sizes(&node_features, &pod_features, 4, 6);
     let mut weights = Factored::fresh(&sizes, 3);
@@ -52,6 +54,7 @@ fn parts(case: &PreparedCase, change: impl FnOnce(&mut Weights)) -> Parts {
         base: "expected-hours".into(),
         trust: 1.0,
         ranges: Ranges::default(),
+        alone: false,
     }
 }
 
@@ -90,8 +93,7 @@ fn what_is_not_a_number_is_never_followed() {
     });
     let (placed, counters) = run(&case, Learned::new(broken));
     assert_eq!(placed, base);
-    let (decisions, broken) =
-        (counters.decisions.load(Ordering::Relaxed), counters.not_finite.load(Ordering::Relaxed));
+    let (decisions, broken) = (counters.decisions.load(Ordering::Relaxed), counters.not_finite.load(Ordering::Relaxed));
     assert_eq!(decisions, broken, "every decision is counted as taken by the heuristic");
 }
 

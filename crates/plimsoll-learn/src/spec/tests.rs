@@ -40,7 +40,7 @@ fn what_is_wrong_is_named_with_what_would_be_right() {
     let cases = [
         ("[learn]\nagent='sarsa'", "learn.agent: agent \"sarsa\" is not known; there are qtable, dqn"),
         ("[learn]\nnetwork='x'", "learn.network: network \"x\" is not known; there are factored"),
-        ("[learn]\nbase='x'", "learn.base: policy \"x\" is not known; there are default, most-allocated"),
+        ("[learn]\nbase='x'", "learn.base: policy \"x\" is not known; there are expected-hours, expected-energy"),
         ("[learn]\nobjective='joy'", "measure \"joy\" is not known; there are active_nodes_ratio"),
         ("[learn]\nobjective='cpu-spread'", "say learn.better = \"less\" or \"more\""),
         ("[learn]\nbetter='more'", "learn.better: the other way round is better of kwh"),
