@@ -4,7 +4,7 @@
 
 use super::adam::{self, Adam};
 use super::replay::{Draw, Replay, Transition};
-use super::rollout::{DiscountBy, Outcome, Rollout, random_action};
+use super::rollout::{self, DiscountBy, Outcome, Rollout, random_action};
 use super::schedule::Schedule;
 use super::{Agent, AgentState, Report};
 use crate::environment::Environment;
@@ -383,30 +383,16 @@ impl Agent for Dqn {
 
     /// The replay is not part of it: it is gathered anew after a restart, before learning goes on.
     fn state(&self) -> AgentState {
-        let mut state = AgentState::default();
-        adam::put(&mut state, "network", self.network.weights());
+        let mut state = rollout::save(&self.network, &self.adam, &self.rollout);
         adam::put(&mut state, "target", self.target.weights());
-        self.adam.save(&mut state);
-        for (name, value) in
-            [("steps", self.rollout.steps), ("episodes", self.rollout.episodes), ("updates", self.updates)]
-        {
-            state.values.insert(name.to_owned(), value.into());
-        }
+        state.values.insert("updates".to_owned(), self.updates.into());
         state
     }
 
     fn restore(&mut self, state: &AgentState) -> Result<(), LearnError> {
-        let network = adam::take(state, "network", self.network.weights())?;
-        let target = adam::take(state, "target", self.target.weights())?;
-        self.network.set_weights(network)?;
-        self.target.set_weights(target)?;
-        self.adam.load(state)?;
+        self.target.set_weights(adam::take(state, "target", self.target.weights())?)?;
         self.updates = adam::number(state, "updates")?;
-        self.rollout.steps = adam::number(state, "steps")?;
-        self.rollout.episodes = adam::number(state, "episodes")?;
-        // Other episodes than those at the start, yet the same at every restart from here.
-        let seed = Rng::new(self.seed ^ self.rollout.steps).next_u64();
-        self.rollout.begin(seed)?;
+        let seed = rollout::load(state, &mut self.network, &mut self.adam, &mut self.rollout, self.seed)?;
         self.rng = Rng::new(seed ^ 0xd9);
         self.pending.iter_mut().for_each(VecDeque::clear);
         self.replay = Replay::new(self.settings.capacity, self.settings.priority);

@@ -4,7 +4,7 @@
 //! the expert says at each decision what it would have done.
 
 use super::adam::{self, Adam};
-use super::rollout::{Rollout, random_action};
+use super::rollout::{self, Rollout, random_action};
 use super::schedule::Schedule;
 use super::softmax::Likelihoods;
 use super::{Agent, AgentState, Report};
@@ -210,22 +210,11 @@ impl Agent for Imitation {
 
     /// What the expert said is not part of it: it is asked anew after a restart.
     fn state(&self) -> AgentState {
-        let mut state = AgentState::default();
-        adam::put(&mut state, "network", self.network.weights());
-        self.adam.save(&mut state);
-        state.values.insert("steps".to_owned(), self.rollout.steps.into());
-        state.values.insert("episodes".to_owned(), self.rollout.episodes.into());
-        state
+        rollout::save(&self.network, &self.adam, &self.rollout)
     }
 
     fn restore(&mut self, state: &AgentState) -> Result<(), LearnError> {
-        let network = adam::take(state, "network", self.network.weights())?;
-        self.network.set_weights(network)?;
-        self.adam.load(state)?;
-        self.rollout.steps = adam::number(state, "steps")?;
-        self.rollout.episodes = adam::number(state, "episodes")?;
-        let seed = Rng::new(self.seed ^ self.rollout.steps).next_u64();
-        self.rollout.begin(seed)?;
+        let seed = rollout::load(state, &mut self.network, &mut self.adam, &mut self.rollout, self.seed)?;
         self.rng = Rng::new(seed ^ 0x1a);
         self.lessons.clear();
         self.next = 0;

@@ -3,7 +3,7 @@
 //! Forbidden nodes have no probability. Advantages are taken over the whole walk (GAE), discounted by steps or by virtual time.
 
 use super::adam::{self, Adam};
-use super::rollout::{DiscountBy, Outcome, Rollout};
+use super::rollout::{self, DiscountBy, Outcome, Rollout};
 use super::softmax::Likelihoods;
 use super::{Agent, AgentState, Report};
 use crate::environment::Environment;
@@ -328,22 +328,11 @@ impl Agent for Ppo {
     }
 
     fn state(&self) -> AgentState {
-        let mut state = AgentState::default();
-        adam::put(&mut state, "network", self.network.weights());
-        self.adam.save(&mut state);
-        state.values.insert("steps".to_owned(), self.rollout.steps.into());
-        state.values.insert("episodes".to_owned(), self.rollout.episodes.into());
-        state
+        rollout::save(&self.network, &self.adam, &self.rollout)
     }
 
     fn restore(&mut self, state: &AgentState) -> Result<(), LearnError> {
-        let network = adam::take(state, "network", self.network.weights())?;
-        self.network.set_weights(network)?;
-        self.adam.load(state)?;
-        self.rollout.steps = adam::number(state, "steps")?;
-        self.rollout.episodes = adam::number(state, "episodes")?;
-        let seed = Rng::new(self.seed ^ self.rollout.steps).next_u64();
-        self.rollout.begin(seed)?;
+        let seed = rollout::load(state, &mut self.network, &mut self.adam, &mut self.rollout, self.seed)?;
         self.rng = Rng::new(seed ^ 0x99);
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! Environments side by side, as agents walk through them: steps on all cores, resets by seed, returns of episodes.
 
-use super::Report;
+use super::adam::{self, Adam};
+use super::{AgentState, Report};
 use crate::environment::{Environment, Step};
 use crate::error::LearnError;
+use crate::network::Network;
 use crate::observation::Observation;
 use plimsoll_core::rng::Rng;
 use rayon::prelude::*;
@@ -147,6 +149,33 @@ impl Rollout {
             progress: progress.min(1.0),
         }
     }
+}
+
+/// All that an agent of one network needs to go on: its weights, its optimiser, and how far it walked.
+pub fn save(network: &Network, optimiser: &Adam, rollout: &Rollout) -> AgentState {
+    let mut state = AgentState::default();
+    adam::put(&mut state, "network", network.weights());
+    optimiser.save(&mut state);
+    state.values.insert("steps".to_owned(), rollout.steps.into());
+    state.values.insert("episodes".to_owned(), rollout.episodes.into());
+    state
+}
+
+/// Goes on from a state, in other episodes than those at the start, yet the same at every restart from here; gives their seed.
+pub fn load(
+    state: &AgentState,
+    network: &mut Network,
+    optimiser: &mut Adam,
+    rollout: &mut Rollout,
+    seed: u64,
+) -> Result<u64, LearnError> {
+    network.set_weights(adam::take(state, "network", network.weights())?)?;
+    optimiser.load(state)?;
+    rollout.steps = adam::number(state, "steps")?;
+    rollout.episodes = adam::number(state, "episodes")?;
+    let seed = Rng::new(seed ^ rollout.steps).next_u64();
+    rollout.begin(seed)?;
+    Ok(seed)
 }
 
 /// A node that may be chosen, by chance; the first if none may.

@@ -85,11 +85,6 @@ impl History {
         }
     }
 
-    /// An owner has no pods any more and none will come back soon: it is forgotten.
-    pub fn forget_owner(&mut self, owner: u64) {
-        self.owners.remove(&owner);
-    }
-
     /// Changes whenever the owner's past changed enough to look at its pods anew.
     pub fn chapter(&self, owner: Option<u64>) -> u32 {
         let ended = owner.and_then(|owner| self.owners.get(&owner)).map_or(0, |fate| fate.ended);

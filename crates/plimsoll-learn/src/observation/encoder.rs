@@ -1,6 +1,6 @@
 //! From the state of a cluster to features: what changed is looked at anew, the rest is remembered.
 
-use super::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES};
+use super::features::{EMPTY, NODE_FEATURES, POD_FEATURES, STATIC_FEATURES};
 use super::tenants::{Lifetimes, Tenants, seen};
 use crate::lifetime::{HORIZONS, Horizons, Predictor};
 use plimsoll_core::framework::Cycle;
@@ -114,7 +114,7 @@ impl Encoder {
 
     fn follow_node(&mut self, state: &ClusterState, id: NodeId) {
         let Some(known) = self.nodes.get_mut(id.index()) else { return };
-        let is_busy = |known: &Known| usize::from(known.here && known.row[4] == 0.0);
+        let is_busy = |known: &Known| usize::from(known.here && known.row[EMPTY] == 0.0);
         self.busy -= is_busy(known);
         self.here -= usize::from(known.here);
         self.cpu = (self.cpu.0 - known.cpu.0, self.cpu.1 - known.cpu.1);
@@ -125,10 +125,8 @@ impl Encoder {
                 known.here = true;
                 known.cpu = (node.allocatable.cpu, node.requested.cpu);
             }
-            None => {
-                known.tenants.clear();
-                *known = Known::default();
-            }
+            // What was on it is gone with it; nobody ended.
+            None => *known = Known::default(),
         }
         self.cpu = (self.cpu.0 + known.cpu.0, self.cpu.1 + known.cpu.1);
         self.here += usize::from(known.here);

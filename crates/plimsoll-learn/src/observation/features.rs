@@ -67,6 +67,13 @@ pub const POD_FEATURES: [(&str, &str); 14] = [
 /// How many features change only with the node; they come first.
 pub const STATIC_FEATURES: usize = 13;
 
+/// The place of `empty`.
+pub const EMPTY: usize = 4;
+/// The place of `watts-per-thread`.
+pub const WATTS_PER_THREAD: usize = 6;
+/// The place of `cpu-left`.
+pub const CPU_LEFT: usize = 15;
+
 /// The place of a feature of nodes.
 pub fn node_feature(name: &str) -> Option<usize> {
     NODE_FEATURES.iter().position(|(known, ..)| *known == name)
@@ -85,6 +92,8 @@ mod tests {
     fn features_are_ordered_by_when_they_change_and_named_once() {
         assert!(NODE_FEATURES.windows(2).all(|pair| pair[0].1 <= pair[1].1));
         assert_eq!(NODE_FEATURES.iter().filter(|(_, changes, _)| *changes == WithNode).count(), STATIC_FEATURES);
+        let places = ["empty", "watts-per-thread", "cpu-left"].map(node_feature);
+        assert_eq!(places, [Some(EMPTY), Some(WATTS_PER_THREAD), Some(CPU_LEFT)]);
         for (at, (name, ..)) in NODE_FEATURES.iter().enumerate() {
             assert_eq!(node_feature(name), Some(at));
         }

@@ -122,11 +122,6 @@ impl Tenants {
         self.reckon(now, lifetimes);
     }
 
-    /// The node is gone, and with it, what was on it; nobody ended.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// Works out the outlook anew if it is stale.
     pub fn refresh(&mut self, now: Duration, lifetimes: &Lifetimes) {
         let now = now.as_secs_f64();

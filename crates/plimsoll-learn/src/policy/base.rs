@@ -1,6 +1,7 @@
 //! The heuristics that a model builds on: those of the engine by their names, and those that predicted lifetimes make possible.
 
 use crate::observation::NodeFacts;
+use crate::observation::features::{CPU_LEFT, WATTS_PER_THREAD};
 use plimsoll_core::policy::{self, Policy};
 
 /// What a model's score is added to. The unit is such that a difference of one is large.
@@ -55,13 +56,13 @@ impl Base {
 
     /// The score of a node, for bases that look at one node at a time.
     pub fn score(&self, facts: &NodeFacts) -> f64 {
-        let left = f64::from(facts.row[15]);
+        let left = f64::from(facts.row[CPU_LEFT]);
         let cost = match self {
             Self::ExpectedHours => f64::from(facts.extension_hours),
             // A kWh is about what a machine draws in ten hours: the same scale as hours.
             Self::ExpectedEnergy => f64::from(facts.extra_kwh) * 10.0,
             // Kinds of machines differ by more than a hundredth of a watt for a thread, and no pod lives for a thousand hours.
-            Self::EfficientHours => f64::from(facts.row[6]) * 1e6 + f64::from(facts.extension_hours),
+            Self::EfficientHours => f64::from(facts.row[WATTS_PER_THREAD]) * 1e6 + f64::from(facts.extension_hours),
             Self::ExpectedCost => f64::from(facts.extra_cost) + f64::from(facts.extra_kwh) * 1e-3,
             Self::ExpectedCarbon => f64::from(facts.extra_carbon) / 40.0,
             Self::Engine(_) => return 0.0,

@@ -92,6 +92,20 @@ impl Counters {
     }
 }
 
+/// What a policy saw in a run. It is handed over with the policy's end: runs side by side do not wait for each other.
+struct Seen {
+    own: Ranges,
+    into: Arc<std::sync::Mutex<Ranges>>,
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        if let Ok(mut into) = self.into.lock() {
+            into.join(&self.own);
+        }
+    }
+}
+
 /// Tells the time since some moment, for deadlines.
 pub type Clock = Box<dyn Fn() -> Duration + Send>;
 
@@ -103,7 +117,7 @@ pub struct Learned {
     counters: Arc<Counters>,
     deadline: Option<(Clock, Duration)>,
     /// What was seen, while training.
-    seen: Option<Arc<std::sync::Mutex<Ranges>>>,
+    seen: Option<Seen>,
     static_inputs: usize,
     learned: Vec<f32>,
     base_scores: Vec<f64>,
@@ -191,9 +205,10 @@ impl Learned {
         self.deadline = Some((clock, after));
     }
 
-    /// Notes what values features take, for the card of a model in training.
+    /// Notes what values features take, for the card of a model in training; handed over when the policy is dropped.
     pub fn note_ranges(&mut self, into: Arc<std::sync::Mutex<Ranges>>) {
-        self.seen = Some(into);
+        let own = Ranges::nothing(self.parts.node_features.len() + self.parts.pod_features.len());
+        self.seen = Some(Seen { own, into });
     }
 
     fn gather(features: &[usize], row: &[f32], into: &mut Vec<f32>) {
@@ -216,9 +231,8 @@ impl Learned {
         }
     }
 
-    fn note(&self, pod: &[f32]) {
-        let Some(seen) = &self.seen else { return };
-        let Ok(mut seen) = seen.lock() else { return };
+    fn note(&mut self, pod: &[f32]) {
+        let Some(Seen { own: seen, .. }) = &mut self.seen else { return };
         let width = self.parts.node_features.len();
         for row in self.rows.chunks_exact(width) {
             row.iter().enumerate().for_each(|(at, value)| seen.widen(at, *value));
