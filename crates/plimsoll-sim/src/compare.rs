@@ -33,9 +33,25 @@ pub enum CompareError {
     /// There is no such policy.
     #[error("there is no policy {0:?}; `plimsoll policies` lists those there are")]
     UnknownPolicy(String),
+    /// A policy cannot be made.
+    #[error("policy {policy}: {problem}")]
+    Policy {
+        /// Its name.
+        policy: String,
+        /// Why.
+        problem: String,
+    },
     /// Results cannot be kept.
     #[error("results cannot be kept: {0}")]
     Store(#[from] std::io::Error),
+}
+
+/// Makes the policy of a name, for one run.
+pub type Make<'a> = &'a (dyn Fn(&str) -> Result<Box<dyn Policy>, CompareError> + Sync);
+
+/// Makes the engine's policies.
+pub fn by_name(name: &str) -> Result<Box<dyn Policy>, CompareError> {
+    policy::by_name(name).ok_or_else(|| CompareError::UnknownPolicy(name.to_owned()))
 }
 
 /// Which pods: a window of the workload, and a seed.
@@ -58,13 +74,10 @@ pub struct Plan {
 
 impl Plan {
     /// Every policy on every window with every seed.
-    pub fn new(policies: Vec<String>, windows: &[Window], seeds: &[u64]) -> Result<Self, CompareError> {
-        if let Some(unknown) = policies.iter().find(|name| policy::by_name(name).is_none()) {
-            return Err(CompareError::UnknownPolicy(unknown.clone()));
-        }
+    pub fn new(policies: Vec<String>, windows: &[Window], seeds: &[u64]) -> Self {
         let windows: Vec<_> = if windows.is_empty() { vec![None] } else { windows.iter().copied().map(Some).collect() };
         let cases = windows.into_iter().flat_map(|window| seeds.iter().map(move |&seed| Case { window, seed }));
-        Ok(Self { policies, cases: cases.collect() })
+        Self { policies, cases: cases.collect() }
     }
 
     /// How many runs that is.
@@ -106,19 +119,8 @@ impl PreparedCase {
         Ok(Self { prepared, bound, settings, scenario: scenario.name, window, seed: case.seed })
     }
 
-    /// Runs a policy on it.
-    pub fn run(&self, name: &str, observer: &mut dyn Observer) -> Result<Run, CompareError> {
-        let policy = policy::by_name(name).ok_or_else(|| CompareError::UnknownPolicy(name.to_owned()))?;
-        self.run_policy(name, policy, observer)
-    }
-
-    /// Runs a policy that has no name of its own, under this one.
-    pub fn run_policy(
-        &self,
-        name: &str,
-        policy: Box<dyn Policy>,
-        observer: &mut dyn Observer,
-    ) -> Result<Run, CompareError> {
+    /// Runs a policy on it, under this name.
+    pub fn run(&self, name: &str, policy: Box<dyn Policy>, observer: &mut dyn Observer) -> Result<Run, CompareError> {
         let settings = simulation::Settings {
             // Only the reference may know what no scheduler can.
             tells_lifetimes: name == "lifetime-aware",
@@ -276,14 +278,17 @@ pub struct Comparison {
     pub skipped: Skipped,
 }
 
-/// Makes all runs of a plan, `threads` at a time. `done` hears of each run that is finished, with how many are.
+/// Makes all runs of a plan, `threads` at a time, with policies by `make`. `done` hears of each run that is finished, with how many are.
 pub fn compare(
     scenario: &Scenario,
     plan: &Plan,
+    make: Make<'_>,
     threads: usize,
     store: &Store,
     done: &(dyn Fn(usize, &Row) + Sync),
 ) -> Result<Comparison, CompareError> {
+    // What cannot be made is said before anything is run.
+    plan.policies.iter().try_for_each(|policy| make(policy).map(drop))?;
     let fleet = scenario.fleet()?;
     let trace = scenario.trace(&fleet)?;
     let identity = identity(scenario);
@@ -295,14 +300,14 @@ pub fn compare(
     let cases = side_by_side(&plan.cases, cases_at_once, &|&case| {
         let prepared = PreparedCase::new(scenario, &trace, case)?;
         let runs = side_by_side(&plan.policies, policies_at_once, &|policy| {
-            let key = format!("{identity}/{}/{}/{policy}", prepared.window, case.seed);
+            let key = format!("{identity}/{}/{}/{}", prepared.window, case.seed, policy_identity(policy));
             let run = match store.known.get(&key) {
                 Some(run) => {
                     resumed.fetch_add(1, Ordering::Relaxed);
                     run.clone()
                 }
                 None => {
-                    let run = prepared.run(policy, &mut simulation::Nobody)?;
+                    let run = prepared.run(policy, make(policy)?, &mut simulation::Nobody)?;
                     store.keep(key, &run)?;
                     run
                 }
@@ -350,6 +355,20 @@ fn side_by_side<T: Sync, R: Send>(
         }
     });
     results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+}
+
+/// A policy's name; of one that lies in a folder, when its files were written, too.
+fn policy_identity(policy: &str) -> String {
+    let Ok(folder) = std::fs::read_dir(policy) else { return policy.to_owned() };
+    let mut files: Vec<_> = folder
+        .flatten()
+        .map(|file| {
+            let known = file.metadata().ok().filter(std::fs::Metadata::is_file);
+            format!("{:?}{:?}", file.file_name(), known.map(|known| (known.len(), known.modified().ok())))
+        })
+        .collect();
+    files.sort();
+    format!("{policy}@{:016x}", checksum::fold(checksum::START, files.concat().bytes()))
 }
 
 /// What a run depends on, beside policy, window and seed: the scenario, the files it names, and the version. Results of

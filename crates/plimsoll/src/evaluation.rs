@@ -5,10 +5,11 @@ use crate::output::{BAD, DIM, GOOD, HEADING, Output, table};
 use crate::workload_args;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use plimsoll_core::policy;
+use plimsoll_core::policy::{self, Policy};
 use plimsoll_learn::evaluate::{self, Against, Contender, Evaluation, Figures, Make, Role, Runs, Verdict};
 use plimsoll_learn::spec::LearnSpec;
 use plimsoll_learn::{models, workshop};
+use plimsoll_sim::compare::{CompareError, by_name};
 use plimsoll_sim::measures::Row;
 use plimsoll_sim::scenario::Scenario;
 use std::io::Write;
@@ -39,6 +40,15 @@ impl Subject {
             Self::Model(folder) => model(folder, Role::Model),
         }
     }
+}
+
+/// The policy of a name, or of the model in a folder, for a comparison.
+pub fn policy_of(text: &str) -> Result<Box<dyn Policy>, CompareError> {
+    if !Path::new(text).is_dir() {
+        return by_name(text);
+    }
+    workshop::load(Path::new(text))
+        .map_err(|error| CompareError::Policy { policy: text.to_owned(), problem: error.to_string() })
 }
 
 fn model(folder: &Path, role: Role) -> Result<Contender<'static>> {

@@ -9,6 +9,7 @@ mod energy;
 mod fit;
 mod fragmentation;
 mod lifetime;
+mod nearest;
 mod order;
 mod weighted_sum;
 
@@ -22,6 +23,7 @@ use energy::{EfficientFirst, MarginalWatts};
 use fit::{DotProduct, Fit};
 pub use fragmentation::FragmentationGradient;
 use lifetime::LifetimeAware;
+use nearest::Nearest;
 use order::{FirstFit, Random, RoundRobin};
 pub use weighted_sum::WeightedSum;
 
@@ -80,6 +82,7 @@ pub const POLICIES: &[(&str, &str)] = &[
     ("marginal-watts", "the node whose power rises least, waking counted"),
     ("efficient-first", "the machine that needs the fewest watts for a thread, then the best fit"),
     ("longest-awake", "the node that is awake longest, then the best fit"),
+    ("nearest", "the node with the lowest latency to the user, then the best fit"),
     (
         "lifetime-aware",
         "the node that stays busy least longer; it must be told how long pods run, which no real policy is",
@@ -104,6 +107,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
         "marginal-watts" => Box::new(MarginalWatts::WITH_WAKING),
         "efficient-first" => Box::new(EfficientFirst),
         "longest-awake" => Box::new(LongestAwake),
+        "nearest" => Box::new(Nearest),
         "lifetime-aware" => Box::new(LifetimeAware),
         _ => return None,
     })

@@ -187,7 +187,7 @@ impl BlendAgent {
         let runs = self.cases.par_iter().map(|case| {
             let parts = self.settings.heuristics.iter().map(String::as_str);
             let blend = Blend::new(parts.zip(weights.iter().map(|weight| f64::from(*weight))))?;
-            let row = case.run_policy(KIND, Box::new(blend), &mut Nobody)?.row;
+            let row = case.run(KIND, Box::new(blend), &mut Nobody)?.row;
             let value = catalogue::values(&row, &self.entry).first().copied().flatten().ok_or_else(|| {
                 let measure = &self.objective.measure;
                 LearnError::Invalid(format!(

@@ -174,7 +174,7 @@ impl Evolution {
         let mut policy = Learned::new(Parts { network, ranges: Ranges::default(), ..self.parts.clone() });
         policy.note_ranges(Arc::clone(&self.ranges));
         let counters = policy.counters();
-        let run = self.cases[case].run_policy("learned", Box::new(policy), &mut Nobody).map_err(LearnError::from)?;
+        let run = self.cases[case].run("learned", Box::new(policy), &mut Nobody).map_err(LearnError::from)?;
         let measures = &run.row.measures;
         let lost = (measures.rejected + measures.waiting) as f64 / measures.arrived.max(1) as f64;
         let figures = (self.objective)(&run.row).ok_or_else(|| {

@@ -14,7 +14,7 @@ use crate::spec::LearnSpec;
 use crate::workshop::Learner;
 use plimsoll_sim::compare::{Case, PreparedCase};
 use plimsoll_sim::measures::Row;
-use plimsoll_sim::report::catalogue::{self, Better};
+use plimsoll_sim::report::catalogue::{self, Better, Entry};
 use plimsoll_sim::scenario::Scenario;
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -30,6 +30,9 @@ pub struct EvolveSettings {
     pub predictor: PredictorSettings,
     /// The search.
     pub search: EvolutionSettings,
+    /// The measure that the search makes small, where the scenario's objective moves in steps too large to be searched along: a mean for a
+    /// percentile, say. The objective if not given.
+    pub minimise: Option<String>,
     /// Measures that must stay below a multiple of the heuristic's: `{ kwh = 1.0 }` is "at no more energy".
     pub limits: BTreeMap<String, f64>,
     /// The share of each training run, from its start, that is not measured: until then the cluster fills up. As the scenario
@@ -102,15 +105,8 @@ impl Evolve {
         }
         let limits = settings.limits.values().copied().collect();
         let card = card(spec, &parts, &network, &fit);
-        let agent = Evolution::new(
-            settings.search,
-            parts,
-            start,
-            cases,
-            objective(spec, &settings.limits)?,
-            limits,
-            spec.seed,
-        )?;
+        let agent =
+            Evolution::new(settings.search, parts, start, cases, objective(spec, &settings)?, limits, spec.seed)?;
         Ok(Self { agent, card })
     }
 }
@@ -129,15 +125,14 @@ impl Learner for Evolve {
 }
 
 /// The figures that are to be small: the scenario's objective, turned round where more is better, and what is limited.
-fn objective(spec: &LearnSpec, limits: &BTreeMap<String, f64>) -> Result<Objective, LearnError> {
+fn objective(spec: &LearnSpec, settings: &EvolveSettings) -> Result<Objective, LearnError> {
     let objective = spec.objective()?;
-    let mut entries: Vec<_> = catalogue::entry(&objective.measure).into_iter().collect();
-    for name in limits.keys() {
-        let known = catalogue::entries();
-        let unknown = || LearnError::unknown("learn.agent.limits: measure", name, known.iter().map(|entry| entry.key));
-        entries.push(catalogue::entry(name).ok_or_else(unknown)?);
+    let own = settings.minimise.as_deref().unwrap_or(&objective.measure);
+    let mut entries = vec![measure("learn.agent.minimise: measure", own)?];
+    for name in settings.limits.keys() {
+        entries.push(measure("learn.agent.limits: measure", name)?);
     }
-    let more = objective.better == Better::More;
+    let more = objective.better == Better::More && settings.minimise.is_none();
     Ok(Arc::new(move |row: &Row| {
         let mut figures = catalogue::values(row, &entries).into_iter().collect::<Option<Vec<f64>>>()?;
         if more && let Some(first) = figures.first_mut() {
@@ -145,6 +140,11 @@ fn objective(spec: &LearnSpec, limits: &BTreeMap<String, f64>) -> Result<Objecti
         }
         Some(figures)
     }))
+}
+
+fn measure(what: &'static str, name: &str) -> Result<Entry, LearnError> {
+    let known = catalogue::entries();
+    catalogue::entry(name).ok_or_else(|| LearnError::unknown(what, name, known.iter().map(|entry| entry.key)))
 }
 
 fn card(spec: &LearnSpec, parts: &Parts, network: &FactoredSizes, fit: &PredictorFit) -> Card {

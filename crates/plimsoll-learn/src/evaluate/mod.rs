@@ -110,7 +110,7 @@ pub fn run(
         let prepared = PreparedCase::new(&own, &trace, Case { window: None, seed: case.sample })?;
         let runs = contenders.par_iter().map(|contender| {
             let policy = (contender.make)(&own)?;
-            let mut run = prepared.run_policy(&contender.name, policy, &mut Nobody)?;
+            let mut run = prepared.run(&contender.name, policy, &mut Nobody)?;
             // The run began before what was measured.
             run.row.window = case.label();
             done(finished.fetch_add(1, Ordering::Relaxed) + 1, &run.row);

@@ -6,7 +6,7 @@ pub const AGES: usize = 30;
 /// The first age, in seconds.
 const FIRST_AGE: f32 = 150.0;
 /// Ages to a doubling.
-const PER_DOUBLING: f32 = 2.0;
+const PER_DOUBLING: usize = 2;
 
 /// How many spans of time ahead are looked at: from five minutes to three and a half days, spaced by their logarithm.
 pub const HORIZONS: usize = 16;
@@ -24,21 +24,29 @@ pub struct Curve {
     alive: [f32; AGES],
 }
 
-/// An age of the grid, in seconds.
-fn age(at: usize) -> f32 {
-    FIRST_AGE * (at as f32 / PER_DOUBLING).exp2()
-}
-
-/// The place of an age in the grid: the last age that it reached, counted from 1, and the share of the way to the next. Ages below the first
-/// are a share of the way to it.
-fn place(seconds: f32) -> (usize, f32) {
-    if seconds < FIRST_AGE {
-        return (0, (seconds / FIRST_AGE).max(0.0));
+/// The ages of the grid, in seconds. Ages below the first lie between it and zero.
+const GRID: [f32; AGES + 1] = {
+    let mut grid = [0.0; AGES + 1];
+    let mut at = 0;
+    while at < AGES {
+        let doubled = FIRST_AGE * (1_u32 << (at / PER_DOUBLING)) as f32;
+        grid[at + 1] = if at % PER_DOUBLING == 0 { doubled } else { doubled * std::f32::consts::SQRT_2 };
+        at += 1;
     }
-    let place = (seconds / FIRST_AGE).log2() * PER_DOUBLING;
-    let below = (place as usize).min(AGES - 1);
-    (below + 1, place - below as f32)
-}
+    grid
+};
+
+/// How much of a step of the grid a second is; the step after the last is as long as it would be.
+const STEP_SHARE: [f32; AGES + 1] = {
+    let mut shares = [0.0; AGES + 1];
+    let mut at = 0;
+    while at <= AGES {
+        let end = if at < AGES { GRID[at + 1] } else { GRID[AGES] * std::f32::consts::SQRT_2 };
+        shares[at] = 1.0 / (end - GRID[at]);
+        at += 1;
+    }
+    shares
+};
 
 impl Curve {
     /// A curve from the chance of ending in each step of the grid, for those that reached it.
@@ -54,31 +62,46 @@ impl Curve {
 
     /// The chance to live longer than this.
     pub fn alive(&self, seconds: f32) -> f32 {
-        let (at, share) = place(seconds);
-        let before = if at == 0 { 1.0 } else { self.alive[at - 1] };
+        self.alive_in(Self::step_of(seconds), seconds)
+    }
+
+    /// The chance to live longer than an age that lies in this step of the grid.
+    fn alive_in(&self, step: usize, seconds: f32) -> f32 {
+        let before = if step == 0 { 1.0 } else { self.alive[step - 1] };
         // Beyond the grid as many more of those that are left end with each step as did in the last.
-        let after = if at < AGES { self.alive[at] } else { before * (self.alive[AGES - 1] / self.alive[AGES - 2]) };
-        before + (after - before) * share.min(1.0)
+        let after = if step < AGES { self.alive[step] } else { before * (self.alive[AGES - 1] / self.alive[AGES - 2]) };
+        let share = (seconds - GRID[step]) * STEP_SHARE[step];
+        before + (after - before) * share.clamp(0.0, 1.0)
+    }
+
+    /// The step of the grid that an age lies in, the one beyond the last age included.
+    fn step_of(seconds: f32) -> usize {
+        GRID[1..].partition_point(|age| *age <= seconds)
     }
 
     /// For a pod of this age, the chance that it still runs in the midst of each span of time ahead.
     pub fn ahead(&self, age_seconds: f32) -> Horizons {
-        let now = self.alive(age_seconds).max(1e-12);
+        let mut step = Self::step_of(age_seconds);
+        let now = self.alive_in(step, age_seconds).max(1e-12);
         let mut ahead = [0.0; HORIZONS];
         for (slot, middle) in ahead.iter_mut().zip(MIDDLES) {
-            *slot = self.alive(age_seconds + middle) / now;
+            let then = age_seconds + middle;
+            while step < AGES && GRID[step + 1] <= then {
+                step += 1;
+            }
+            *slot = self.alive_in(step, then) / now;
         }
         ahead
     }
 
     /// Which step of the grid an age lies in: the steps before it were survived.
     pub fn step(seconds: f32) -> usize {
-        place(seconds).0.min(AGES - 1)
+        Self::step_of(seconds).min(AGES - 1)
     }
 
     /// The ages of the grid, in seconds.
     pub fn ages() -> impl Iterator<Item = f32> {
-        (0..AGES).map(age)
+        GRID[1..].iter().copied()
     }
 }
 

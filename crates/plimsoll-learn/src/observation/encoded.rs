@@ -1,6 +1,6 @@
 //! Observations of named features: what an [`Encoder`] knows of nodes and pods, the columns that were asked for.
 
-use super::features::{NODE_FEATURES, POD_FEATURES, node_feature};
+use super::features::{NODE_FEATURES, POD_FEATURES, Wanted};
 use super::places::Places;
 use super::{Encoder, Observation, Observe};
 use crate::lifetime::Predictor;
@@ -22,7 +22,7 @@ impl Encoded {
     /// Features by their places in [`NODE_FEATURES`] and [`POD_FEATURES`].
     pub fn new(predictor: Predictor, node_features: Vec<usize>, pod_features: Vec<usize>) -> Self {
         Self {
-            encoder: Encoder::new(predictor.clone(), needs_fragmentation(&node_features)),
+            encoder: Encoder::new(predictor.clone(), Wanted::these(&node_features)),
             predictor,
             node_features,
             pod_features,
@@ -30,10 +30,6 @@ impl Encoded {
             allowed: Vec::new(),
         }
     }
-}
-
-fn needs_fragmentation(node_features: &[usize]) -> bool {
-    node_feature("fragmentation").is_some_and(|at| node_features.contains(&at))
 }
 
 impl Observe for Encoded {
@@ -46,7 +42,7 @@ impl Observe for Encoded {
     }
 
     fn begin(&mut self) {
-        self.encoder = Encoder::new(self.predictor.clone(), needs_fragmentation(&self.node_features));
+        self.encoder = Encoder::new(self.predictor.clone(), Wanted::these(&self.node_features));
         self.places.clear();
     }
 

@@ -1,11 +1,15 @@
 //! From the state of a cluster to features: what changed is looked at anew, the rest is remembered.
 
-use super::features::{EMPTY, NODE_FEATURES, POD_FEATURES, STATIC_FEATURES};
+use super::features::{
+    AWAKE, EMPTY, EXTENSION, EXTRA_COST, EXTRA_KWH, FRAGMENTATION, NODE_FEATURES, POD_FEATURES, RISE, SIBLINGS,
+    STATIC_FEATURES, Wanted,
+};
 use super::tenants::{Lifetimes, Tenants, seen};
 use crate::lifetime::{HORIZONS, Horizons, Predictor};
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::FragmentationGradient;
 use plimsoll_core::state::{ClusterState, Node, NodeId};
+use std::time::Duration;
 
 /// All features of a node, in the order of [`NODE_FEATURES`].
 pub type NodeRow = [f32; NODE_FEATURES.len()];
@@ -69,12 +73,20 @@ pub struct Encoder {
     busy: usize,
     here: usize,
     changed: Vec<NodeId>,
-    needs_fragmentation: bool,
+    /// The node whose outlook is looked at next.
+    next_look: usize,
+    wanted: Wanted,
 }
 
+/// How many outlooks a decision works out anew at least. In a large cluster it is a share of the nodes: no decision pays for all.
+const RENEWALS: usize = 16;
+const RENEWED_SHARE: usize = 64;
+/// How many nodes are looked at for each that may be worked out anew.
+const LOOKS: usize = 8;
+
 impl Encoder {
-    /// An encoder that has seen nothing yet. Fragmentation costs time and is worked out only if needed.
-    pub fn new(predictor: Predictor, needs_fragmentation: bool) -> Self {
+    /// An encoder that has seen nothing yet. Only the features that are wanted, and those that cost no time, are worked out; the others are zero.
+    pub fn new(predictor: Predictor, wanted: Wanted) -> Self {
         Self {
             lifetimes: Lifetimes::new(predictor),
             nodes: Vec::new(),
@@ -83,7 +95,8 @@ impl Encoder {
             busy: 0,
             here: 0,
             changed: Vec::new(),
-            needs_fragmentation,
+            next_look: 0,
+            wanted,
         }
     }
 
@@ -109,7 +122,20 @@ impl Encoder {
         for at in 0..self.changed.len() {
             self.follow_node(state, self.changed[at]);
         }
+        self.renew(state.telemetry.now);
         &self.changed
+    }
+
+    /// Works out anew the outlooks that time has made stale, node after node, a few in each decision.
+    fn renew(&mut self, now: Duration) {
+        let mut left = RENEWALS.max(self.nodes.len() / RENEWED_SHARE);
+        for _ in 0..self.nodes.len().min(left * LOOKS) {
+            self.next_look = if self.next_look + 1 < self.nodes.len() { self.next_look + 1 } else { 0 };
+            left -= usize::from(self.nodes[self.next_look].tenants.refresh(now, &self.lifetimes));
+            if left == 0 {
+                break;
+            }
+        }
     }
 
     fn follow_node(&mut self, state: &ClusterState, id: NodeId) {
@@ -179,67 +205,70 @@ impl Encoder {
         PodFacts { row, life, life_hours, cores, owner: told.owner, latency: told.latency_ms, asks_for_gpus: count > 0 }
     }
 
-    /// What is known of a node for the pod of a decision.
-    pub fn node(&mut self, cycle: &Cycle<'_>, pod: &PodFacts, node: &Node) -> NodeFacts {
+    /// What is known of a node for the pod of a decision. Changes must have been followed.
+    pub fn node(&self, cycle: &Cycle<'_>, pod: &PodFacts, node: &Node) -> NodeFacts {
         let telemetry = &cycle.state.telemetry;
-        let known = &mut self.nodes[node.id.index()];
-        known.tenants.refresh(telemetry.now, &self.lifetimes);
+        let known = &self.nodes[node.id.index()];
         let told = telemetry.node(node.id);
         let wanted = &cycle.local().resources.wanted;
         let share = |amount: i64, of: i64| if of > 0 { amount as f32 / of as f32 } else { 0.0 };
         let (offered, taken) = (node.allocatable, node.requested);
-        let extension = known.tenants.extension(&pod.life);
-        let awake = told.awake_since.map_or(0.0, |since| telemetry.now.saturating_sub(since).as_secs_f32() / 3600.0);
         let (before, after) = (share(taken.cpu, offered.cpu), share(taken.cpu + wanted.cpu, offered.cpu));
-        let (mut rise, mut alone) = (0.0, 0.0);
-        if let Some(curve) = &told.power {
-            alone = (curve.at(f64::from(share(wanted.cpu, offered.cpu))) - told.sleep_watts) as f32;
+        let extension_hours = known.tenants.extension(&pod.life);
+        let (mut rise, mut extra_kwh) = (0.0, 0.0);
+        if let Some(curve) = told.power.as_ref().filter(|_| self.wanted.has(RISE) || self.wanted.has(EXTRA_KWH)) {
+            let alone = (curve.at(f64::from(share(wanted.cpu, offered.cpu))) - told.sleep_watts) as f32;
             rise = if node.pods.is_empty() {
                 alone
             } else {
                 (curve.at(f64::from(after)) - curve.at(f64::from(before))) as f32
             };
+            // While others keep the node busy the pod costs what it adds; for as long as it alone does, all that the node draws.
+            let watt_hours = rise * (pod.life_hours - extension_hours) + alone * extension_hours;
+            extra_kwh = watt_hours.max(0.0) / 1000.0;
         }
-        // While others keep the node busy the pod costs what it adds; for as long as it alone does, all that the node draws.
-        let extra_kwh = (rise * (pod.life_hours - extension) + alone * extension).max(0.0) / 1000.0;
-        let extra_cost = told.price.unwrap_or(0.0) as f32 * extension;
-        let cores = pod.cores.max(0.1);
+        let extra_cost = told.price.unwrap_or(0.0) as f32 * extension_hours;
+        let extra_carbon = extra_kwh * told.carbon.unwrap_or(0.0) as f32;
         let over = |limit: f64| {
             let ms = told.latency_ms.filter(|_| limit > 0.0);
             ms.map_or(0.0, |ms| ((ms - limit) / limit).clamp(-1.0, 2.0) as f32)
         };
         let (soft, hard) = pod.latency.unwrap_or_default();
-        let fragmentation = if self.needs_fragmentation && (pod.asks_for_gpus || !told.gpus.is_empty()) {
-            (FragmentationGradient::rise(cycle, node) / 1000.0) as f32
-        } else {
-            0.0
+        let if_wanted = |feature: usize, value: &dyn Fn() -> f32| {
+            if self.wanted.has(feature) { value() } else { 0.0 }
         };
+        let cores = pod.cores.max(0.1);
         let mut row = [0.0; NODE_FEATURES.len()];
         row[..STATIC_FEATURES].copy_from_slice(&known.row);
         row[STATIC_FEATURES..].copy_from_slice(&[
-            log2(1.0 + awake) / 8.0,
-            hours_feature(known.tenants.busy_hours()),
+            if_wanted(AWAKE, &|| {
+                let awake = told.awake_since.map(|since| telemetry.now.saturating_sub(since).as_secs_f32() / 3600.0);
+                log2(1.0 + awake.unwrap_or(0.0)) / 8.0
+            }),
+            known.tenants.remaining(),
             1.0 - after,
             share(offered.memory - taken.memory - wanted.memory, offered.memory),
             rise / cores / 20.0,
-            hours_feature(extension),
-            extension / pod.life_hours.max(1e-6),
-            log2(1.0 + 10.0 * extra_kwh / cores) / 8.0,
-            log2(1.0 + 100.0 * extra_cost / cores) / 8.0,
+            if_wanted(EXTENSION, &|| hours_feature(extension_hours)),
+            extension_hours / pod.life_hours.max(1e-6),
+            if_wanted(EXTRA_KWH, &|| log2(1.0 + 10.0 * extra_kwh / cores) / 8.0),
+            if_wanted(EXTRA_COST, &|| log2(1.0 + 100.0 * extra_cost / cores) / 8.0),
             over(soft),
             over(hard),
-            fragmentation,
-            log2(1.0 + known.tenants.siblings(pod.owner) as f32) / 8.0,
+            if_wanted(FRAGMENTATION, &|| {
+                let concerns = pod.asks_for_gpus || !told.gpus.is_empty();
+                if concerns { (FragmentationGradient::rise(cycle, node) / 1000.0) as f32 } else { 0.0 }
+            }),
+            if_wanted(SIBLINGS, &|| log2(1.0 + known.tenants.siblings(pod.owner) as f32) / 8.0),
         ]);
-        let extra_carbon = extra_kwh * told.carbon.unwrap_or(0.0) as f32;
-        NodeFacts { row, extension_hours: extension, extra_kwh, extra_cost, extra_carbon }
+        NodeFacts { row, extension_hours, extra_kwh, extra_cost, extra_carbon }
     }
 }
 
 const GIB: f32 = (1_u64 << 30) as f32;
 
 /// Hours on a scale that tells minutes from each other as well as days.
-fn hours_feature(hours: f32) -> f32 {
+pub(super) fn hours_feature(hours: f32) -> f32 {
     log2(1.0 + 12.0 * hours) / 8.0
 }
 

@@ -71,8 +71,43 @@ pub const STATIC_FEATURES: usize = 13;
 pub const EMPTY: usize = 4;
 /// The place of `watts-per-thread`.
 pub const WATTS_PER_THREAD: usize = 6;
+/// The place of `awake`.
+pub const AWAKE: usize = 13;
 /// The place of `cpu-left`.
 pub const CPU_LEFT: usize = 15;
+/// The place of `rise`.
+pub const RISE: usize = 17;
+/// The place of `extension`.
+pub const EXTENSION: usize = 18;
+/// The place of `extra-kwh`.
+pub const EXTRA_KWH: usize = 20;
+/// The place of `extra-cost`.
+pub const EXTRA_COST: usize = 21;
+/// The place of `fragmentation`.
+pub const FRAGMENTATION: usize = 24;
+/// The place of `siblings`.
+pub const SIBLINGS: usize = 25;
+
+/// A set of features of nodes. What nobody asked for is not worked out where that takes time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted(u32);
+
+impl Wanted {
+    /// These features, by their places.
+    pub fn these(features: &[usize]) -> Self {
+        Self(features.iter().fold(0, |set, feature| set | 1 << feature))
+    }
+
+    /// These features, and another.
+    pub fn and(self, feature: usize) -> Self {
+        Self(self.0 | 1 << feature)
+    }
+
+    /// Whether a feature is among them.
+    pub fn has(self, feature: usize) -> bool {
+        self.0 & 1 << feature != 0
+    }
+}
 
 /// The place of a feature of nodes.
 pub fn node_feature(name: &str) -> Option<usize> {
@@ -92,8 +127,20 @@ mod tests {
     fn features_are_ordered_by_when_they_change_and_named_once() {
         assert!(NODE_FEATURES.windows(2).all(|pair| pair[0].1 <= pair[1].1));
         assert_eq!(NODE_FEATURES.iter().filter(|(_, changes, _)| *changes == WithNode).count(), STATIC_FEATURES);
-        let places = ["empty", "watts-per-thread", "cpu-left"].map(node_feature);
-        assert_eq!(places, [Some(EMPTY), Some(WATTS_PER_THREAD), Some(CPU_LEFT)]);
+        for (name, place) in [
+            ("empty", EMPTY),
+            ("watts-per-thread", WATTS_PER_THREAD),
+            ("awake", AWAKE),
+            ("cpu-left", CPU_LEFT),
+            ("rise", RISE),
+            ("extension", EXTENSION),
+            ("extra-kwh", EXTRA_KWH),
+            ("extra-cost", EXTRA_COST),
+            ("fragmentation", FRAGMENTATION),
+            ("siblings", SIBLINGS),
+        ] {
+            assert_eq!(node_feature(name), Some(place));
+        }
         for (at, (name, ..)) in NODE_FEATURES.iter().enumerate() {
             assert_eq!(node_feature(name), Some(at));
         }

@@ -1,5 +1,6 @@
 //! Who is on a node, and how long that will keep it busy.
 
+use super::encoder::hours_feature;
 use crate::lifetime::{Curve, HORIZONS, History, Horizons, Predictor, Seen, horizon_hours};
 use plimsoll_core::state::{ClusterState, Node, Pod, PodId};
 use std::time::Duration;
@@ -22,15 +23,15 @@ pub struct Tenants {
     pods: Vec<Tenant>,
     /// For each span of time ahead, the chance that all pods are gone in the midst of it.
     gone: Horizons,
-    /// How long the node will stay busy, in hours.
-    busy_hours: f32,
+    /// How long the node will stay busy, as a feature.
+    remaining: f32,
     reckoned_at: f64,
     changed_at: f64,
 }
 
 impl Default for Tenants {
     fn default() -> Self {
-        Self { pods: Vec::new(), gone: [1.0; HORIZONS], busy_hours: 0.0, reckoned_at: 0.0, changed_at: 0.0 }
+        Self { pods: Vec::new(), gone: [1.0; HORIZONS], remaining: 0.0, reckoned_at: 0.0, changed_at: 0.0 }
     }
 }
 
@@ -122,13 +123,15 @@ impl Tenants {
         self.reckon(now, lifetimes);
     }
 
-    /// Works out the outlook anew if it is stale.
-    pub fn refresh(&mut self, now: Duration, lifetimes: &Lifetimes) {
+    /// Works out the outlook anew if it is stale, and says whether it was.
+    pub fn refresh(&mut self, now: Duration, lifetimes: &Lifetimes) -> bool {
         let now = now.as_secs_f64();
         let stale = ((now - self.changed_at) * STALE_SHARE).max(STALE_AT_LEAST);
-        if !self.pods.is_empty() && now - self.reckoned_at >= stale {
+        let renews = !self.pods.is_empty() && now - self.reckoned_at >= stale;
+        if renews {
             self.reckon(now, lifetimes);
         }
+        renews
     }
 
     fn reckon(&mut self, now: f64, lifetimes: &Lifetimes) {
@@ -145,12 +148,13 @@ impl Tenants {
                 *gone *= 1.0 - alive;
             }
         }
-        self.busy_hours = self.gone.iter().zip(&lifetimes.hours).map(|(gone, hours)| (1.0 - gone) * hours).sum();
+        let busy_hours = self.gone.iter().zip(&lifetimes.hours).map(|(gone, hours)| (1.0 - gone) * hours).sum();
+        self.remaining = hours_feature(busy_hours);
     }
 
-    /// How long the node will stay busy, in hours.
-    pub fn busy_hours(&self) -> f32 {
-        self.busy_hours
+    /// How long the node will stay busy, as a feature.
+    pub fn remaining(&self) -> f32 {
+        self.remaining
     }
 
     /// How many pods of an owner are on the node.

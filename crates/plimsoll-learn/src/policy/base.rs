@@ -1,7 +1,7 @@
 //! The heuristics that a model builds on: those of the engine by their names, and those that predicted lifetimes make possible.
 
 use crate::observation::NodeFacts;
-use crate::observation::features::{CPU_LEFT, WATTS_PER_THREAD};
+use crate::observation::features::{CPU_LEFT, EXTRA_KWH, WATTS_PER_THREAD, Wanted};
 use plimsoll_core::policy::{self, Policy};
 
 /// What a model's score is added to. The unit is such that a difference of one is large.
@@ -52,6 +52,14 @@ impl Base {
     /// The names of all bases.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BASES.iter().chain(policy::POLICIES).map(|(name, _)| *name)
+    }
+
+    /// The features that it needs beside those that are wanted anyway.
+    pub fn wants(&self, wanted: Wanted) -> Wanted {
+        match self {
+            Self::ExpectedEnergy | Self::ExpectedCost | Self::ExpectedCarbon => wanted.and(EXTRA_KWH),
+            Self::ExpectedHours | Self::EfficientHours | Self::Engine(_) => wanted,
+        }
     }
 
     /// The score of a node, for bases that look at one node at a time.

@@ -4,6 +4,7 @@ use super::base::Base;
 use crate::error::LearnError;
 use crate::lifetime::Predictor;
 use crate::observation::Encoder;
+use crate::observation::features::Wanted;
 use plimsoll_core::policy::{self, Policy, Ranking};
 use plimsoll_core::state::NodeId;
 
@@ -19,7 +20,10 @@ impl Heuristic {
         let base = Base::by_name(name).ok_or_else(|| LearnError::unknown("policy", name, Base::names()))?;
         let encoder = match &base {
             Base::Engine(_) => None,
-            _ => Some(Encoder::new(predictor.cloned().ok_or_else(|| needs_predictor(name))?, false)),
+            _ => {
+                let predictor = predictor.cloned().ok_or_else(|| needs_predictor(name))?;
+                Some(Encoder::new(predictor, base.wants(Wanted::default())))
+            }
         };
         Ok(Self { base, encoder })
     }

@@ -4,7 +4,7 @@ use super::base::{Base, normalise};
 use super::fused::{Factored, Sizes};
 use crate::lifetime::Predictor;
 use crate::model::{Card, Weights};
-use crate::observation::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES, node_feature, pod_feature};
+use crate::observation::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES, Wanted, node_feature, pod_feature};
 use crate::observation::{Encoder, PodFacts};
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::{Policy, Ranking};
@@ -179,10 +179,10 @@ fn find<const N: usize>(
 impl Learned {
     /// A policy of these parts.
     pub fn new(parts: Parts) -> Self {
-        let fragmentation = node_feature("fragmentation").is_some_and(|at| parts.node_features.contains(&at));
+        let base = Base::by_name(&parts.base).unwrap_or(Base::ExpectedHours);
         Self {
-            base: Base::by_name(&parts.base).unwrap_or(Base::ExpectedHours),
-            encoder: Encoder::new(parts.predictor.clone(), fragmentation),
+            encoder: Encoder::new(parts.predictor.clone(), base.wants(Wanted::these(&parts.node_features))),
+            base,
             counters: Arc::default(),
             deadline: None,
             seen: None,

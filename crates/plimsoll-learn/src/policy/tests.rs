@@ -68,7 +68,7 @@ fn loud(weights: &mut Weights) {
 /// The checksum of all placements, and who decided.
 fn run(case: &PreparedCase, policy: Learned) -> (String, Arc<Counters>) {
     let counters = policy.counters();
-    let run = case.run_policy("learned", Box::new(policy), &mut Nobody).unwrap();
+    let run = case.run("learned", Box::new(policy), &mut Nobody).unwrap();
     (run.row.placements_checksum, counters)
 }
 

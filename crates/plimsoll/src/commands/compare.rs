@@ -1,6 +1,7 @@
 //! `plimsoll compare`
 
 use crate::Verdict;
+use crate::evaluation::policy_of;
 use crate::figures::{self, Format, short};
 use crate::output::{DIM, HEADING, Output, count, table};
 use crate::scenario_args::ScenarioArgs;
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(flatten)]
     scenario: ScenarioArgs,
-    /// The policies, the first being what the others are compared with; the scenario's if not given
+    /// The policies and models' folders, the first being what the others are compared with; the scenario's if not given
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     policies: Vec<String>,
     /// How many seeds, counted from the scenario's first: each draws its own sample and lifetimes
@@ -52,7 +53,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         (None, Some(_)) => scenario.run.seeds.clone(),
         (None, None) => vec![1],
     };
-    let plan = Plan::new(policies, &args.windows, &seeds)?;
+    let plan = Plan::new(policies, &args.windows, &seeds);
     let store = match &args.report {
         None => Store::none(),
         Some(folder) => {
@@ -67,7 +68,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         bar.set_message(format!("{} {} seed {}", row.policy, row.window, row.seed));
         bar.inc(1);
     };
-    let comparison = compare(&scenario, &plan, threads, &store, &done)?;
+    let comparison = compare(&scenario, &plan, &policy_of, threads, &store, &done)?;
     bar.finish_and_clear();
     workload_args::tell(&comparison.skipped, out);
     if let Some(folder) = &args.report {

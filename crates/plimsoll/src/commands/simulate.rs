@@ -1,6 +1,7 @@
 //! `plimsoll simulate`
 
 use crate::Verdict;
+use crate::evaluation::policy_of;
 use crate::figures::{self, Format};
 use crate::output::{DIM, HEADING, Output, table};
 use crate::scenario_args::{ScenarioArgs, trace};
@@ -18,7 +19,7 @@ use std::time::Instant;
 pub struct Args {
     #[command(flatten)]
     scenario: ScenarioArgs,
-    /// The policy that ranks nodes; the scenario's first if not given
+    /// The policy that ranks nodes, or the folder of a model; the scenario's first if not given
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
     /// The seed; the scenario's first if not given
@@ -45,11 +46,11 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     let case = PreparedCase::new(&scenario, &trace, Case { window: None, seed })?;
     let start = Instant::now();
     let run = match &args.timeline {
-        None => case.run(&policy, &mut Nobody)?,
+        None => case.run(&policy, policy_of(&policy)?, &mut Nobody)?,
         Some(path) => {
             let file = File::create(path).with_context(|| format!("{}: cannot be written", path.display()))?;
             let mut timeline = Timeline::new(BufWriter::new(file));
-            let run = case.run(&policy, &mut timeline)?;
+            let run = case.run(&policy, policy_of(&policy)?, &mut timeline)?;
             timeline.finish().with_context(|| format!("{}: cannot be written", path.display()))?;
             run
         }

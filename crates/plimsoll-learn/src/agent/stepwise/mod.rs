@@ -4,6 +4,8 @@
 //! where the model has no answer.
 
 mod ground;
+#[cfg(feature = "burn")]
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -183,6 +185,7 @@ impl Agent for Stepwise {
 /// Agents that train a network by its gradients.
 #[cfg(feature = "burn")]
 mod networks {
+    use super::shared::Shared;
     use super::*;
     use crate::agent::dqn::{Dqn, DqnSettings};
     use crate::agent::imitation::{Expert, Imitation};
@@ -192,7 +195,6 @@ mod networks {
     use crate::observation::View;
     use crate::observation::features::STATIC_FEATURES;
     use crate::spec::AGENTS;
-    use ground::Shared;
 
     pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Stepwise, LearnError> {
         let mut options = spec.agent.options.clone();

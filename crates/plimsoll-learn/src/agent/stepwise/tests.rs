@@ -51,7 +51,7 @@ fn train_on(scenario: &Scenario, spec: &LearnSpec) -> (Card, Weights, f64) {
 fn run(scenario: &Scenario, policy: Box<dyn plimsoll_core::policy::Policy>) -> f64 {
     let trace = scenario.trace(&scenario.fleet().unwrap()).unwrap();
     let case = PreparedCase::new(scenario, &trace, Case { window: None, seed: 1001 }).unwrap();
-    case.run_policy("model", policy, &mut Nobody).unwrap().row.measures.kwh
+    case.run("model", policy, &mut Nobody).unwrap().row.measures.kwh
 }
 
 #[test]

@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow};
 use clap::value_parser;
 use plimsoll_core::config::Configuration;
 use plimsoll_core::state::{ClusterState, Node};
-use plimsoll_sim::compare::{Plan, Store, compare};
+use plimsoll_sim::compare::{Plan, Store, by_name, compare};
 use plimsoll_sim::scenario::Scenario;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -91,10 +91,10 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
 fn prove(out: &mut Output) -> Result<()> {
     let scenario =
         Scenario::parse(SCENARIO).map_err(|(_, problem)| anyhow!("the scenario of the demonstration: {problem}"))?;
-    let plan = Plan::new(scenario.run.policies.clone(), &[], &scenario.run.seeds)?;
+    let plan = Plan::new(scenario.run.policies.clone(), &[], &scenario.run.seeds);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let start = Instant::now();
-    let comparison = compare(&scenario, &plan, threads, &Store::none(), &|_, _| {})?;
+    let comparison = compare(&scenario, &plan, &by_name, threads, &Store::none(), &|_, _| {})?;
     let took = start.elapsed().as_secs_f64();
     let pods: u64 = comparison.runs.iter().map(|run| run.row.measures.arrived).sum();
     let machines = scenario.fleet()?.len();
