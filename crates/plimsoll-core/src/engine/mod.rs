@@ -21,13 +21,14 @@ pub use event::{Event, Object};
 use crate::config::{Configuration, PluginName};
 use crate::dra::ObjectError;
 use crate::model::Sym;
-use crate::plugins::gate_message;
+use crate::plugins::{DetachedNode, gate_message};
 use crate::policy::Policy;
 use crate::queue::{self, Place, SchedulingQueue, Settings, UNSCHEDULABLE_FLUSH_INTERVAL};
 use crate::reserve::{ClaimWrite, Reservation};
 use crate::scheduler::Scheduler;
-use crate::state::{ClusterState, PodId, StateError};
+use crate::state::{ClusterState, NodeId, PodId, StateError};
 use crate::storage::StorageError;
+use crate::storage::reservation::VolumeReservation;
 use change::{Changed, NodeMarks, PodView};
 use hints::{PluginHints, ProfileHints, Victims};
 use k8s_openapi::api::resource::v1::ResourceClaim;
@@ -165,6 +166,13 @@ impl Engine {
         let new = self.resource_claim(&name);
         self.tell_claim(now, old, new);
         Ok(())
+    }
+
+    /// Whether volumes that were asked for are there, on a node; an error means that the pod has to be tried again.
+    pub fn volumes_complete(&self, volumes: &VolumeReservation, node: NodeId) -> Result<bool, String> {
+        let state = self.state();
+        let at = state.node(node).ok_or_else(|| format!("node {} is gone", state.node_name(node)))?;
+        volumes.is_complete(&state.storage, &DetachedNode::new(state, at))
     }
 
     /// When time alone makes a pod ready, for a driver to whom [`Self::next`] gave nothing.

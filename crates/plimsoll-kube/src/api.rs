@@ -1,0 +1,218 @@
+//! The writes of a scheduler, each with an answer that can be relied on: done, refused, or not sent at all.
+//!
+//! A write whose answer was lost may have been carried out. It is sent again until the API server says what is true, and what was taken for
+//! it stays taken meanwhile: this is what keeps nodes from being filled twice.
+
+use crate::fence::Fence;
+use http::{Method, Request, StatusCode};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::client::Body;
+use plimsoll_core::reserve::Binding;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Why a write was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The API server refused it.
+    #[error("{code}: {message}")]
+    Refused {
+        /// The status of the answer.
+        code: u16,
+        /// What the API server said.
+        message: String,
+    },
+    /// It was not sent: this process does not lead, or is about to end.
+    #[error("not sent: this scheduler does not lead")]
+    NotLeading,
+    /// It could not be sent, and was given up.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+/// The first pause before a write is sent again; each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The API server, as far as a scheduler writes to it.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+    fence: Fence,
+}
+
+/// A write.
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// The method.
+    pub method: Method,
+    /// The path.
+    pub path: String,
+    /// The kind of the body.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// A JSON document.
+pub const JSON: &str = "application/json";
+/// A patch whose lists of objects are merged by their keys.
+pub const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
+/// A patch whose lists are replaced.
+pub const MERGE: &str = "application/merge-patch+json";
+
+impl Write {
+    /// A write of a JSON body.
+    pub fn new(method: Method, path: String, content_type: &'static str, body: &Value) -> Self {
+        Self { method, path, content_type, body: body.to_string().into_bytes() }
+    }
+}
+
+/// What came of sending a write once.
+enum Sent {
+    Done(Vec<u8>),
+    Refused {
+        code: u16,
+        message: String,
+    },
+    /// It may have been carried out, or may be if it is sent again.
+    Unknown {
+        problem: String,
+        retry_after: Option<Duration>,
+    },
+}
+
+impl Api {
+    /// An API server that is written to only while the fence allows it.
+    pub fn new(client: Client, fence: Fence) -> Self {
+        Self { client, fence }
+    }
+
+    /// The client, for reading.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    async fn send_once(&self, write: &Write) -> Sent {
+        let request = Request::builder()
+            .method(write.method.clone())
+            .uri(&write.path)
+            .header(http::header::CONTENT_TYPE, write.content_type)
+            .header(http::header::ACCEPT, JSON)
+            .body(Body::from(write.body.clone()));
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => return Sent::Refused { code: 400, message: error.to_string() },
+        };
+        let answer = async {
+            let response = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let status = response.status();
+            let retry_after = response.headers().get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+            let retry_after = retry_after.and_then(|value| value.parse().ok()).map(Duration::from_secs);
+            let body = response.into_body().collect_bytes().await.map_err(|error| error.to_string())?;
+            Ok::<_, String>((status, retry_after, body.to_vec()))
+        };
+        let (status, retry_after, body) = match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(problem)) => return Sent::Unknown { problem, retry_after: None },
+            Err(_) => return Sent::Unknown { problem: "no answer in 30 seconds".into(), retry_after: None },
+        };
+        if status.is_success() {
+            return Sent::Done(body);
+        }
+        let message = message(&body);
+        if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
+            return Sent::Unknown { problem: format!("{status}: {message}"), retry_after };
+        }
+        Sent::Refused { code: status.as_u16(), message }
+    }
+
+    /// Sends a write until it is answered. `attempts` bounds how often, for writes that may be given up.
+    pub async fn send(&self, write: &Write, attempts: Option<u32>) -> Result<Vec<u8>, WriteError> {
+        let mut pause = FIRST_PAUSE;
+        let mut sent = 0;
+        loop {
+            if !self.fence.allows() {
+                return Err(WriteError::NotLeading);
+            }
+            match self.send_once(write).await {
+                Sent::Done(body) => return Ok(body),
+                Sent::Refused { code, message } => return Err(WriteError::Refused { code, message }),
+                Sent::Unknown { problem, retry_after } => {
+                    sent += 1;
+                    if attempts.is_some_and(|attempts| sent >= attempts) {
+                        return Err(WriteError::Unreachable(problem));
+                    }
+                    tracing::debug!(path = write.path, problem, "a write is sent again");
+                    tokio::time::sleep(retry_after.unwrap_or(pause).min(LONGEST_PAUSE)).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Sends a write and reads the object that it answers with.
+    pub async fn send_for<T: DeserializeOwned>(&self, write: &Write, attempts: Option<u32>) -> Result<T, WriteError> {
+        let body = self.send(write, attempts).await?;
+        serde_json::from_slice(&body)
+            .map_err(|error| WriteError::Unreachable(format!("the answer is not readable: {error}")))
+    }
+
+    /// Reads an object.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str, attempts: Option<u32>) -> Result<T, WriteError> {
+        let read = Write { method: Method::GET, path: path.to_owned(), content_type: JSON, body: Vec::new() };
+        self.send_for(&read, attempts).await
+    }
+
+    /// Binds a pod. An error means that the pod is not bound by this call, and will not be.
+    pub async fn bind(&self, binding: &Binding) -> Result<(), WriteError> {
+        let Binding { namespace, name, uid, node } = binding;
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": { "namespace": namespace, "name": name, "uid": uid },
+            "target": { "kind": "Node", "name": node },
+        });
+        let path = format!("{}/binding", pod_path(namespace, name));
+        match self.send(&Write::new(Method::POST, path, JSON, &body), None).await {
+            Ok(_) => Ok(()),
+            // It is bound already: by an earlier sending of this very write, whose answer was lost, or by somebody else.
+            Err(WriteError::Refused { code: 409, message }) => match self.pod(namespace, name).await? {
+                Some(pod) if is_bound_to(&pod, uid, node) => Ok(()),
+                _ => Err(WriteError::Refused { code: 409, message }),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A pod as it is now; none if it is gone.
+    pub async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Pod>, WriteError> {
+        match self.get(&pod_path(namespace, name), None).await {
+            Ok(pod) => Ok(Some(pod)),
+            Err(WriteError::Refused { code: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_bound_to(pod: &Pod, uid: &str, node: &str) -> bool {
+    pod.metadata.uid.as_deref() == Some(uid)
+        && pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
+}
+
+/// The path of a pod.
+pub fn pod_path(namespace: &str, name: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods/{name}")
+}
+
+/// What an answer says: the message of a Status, or the text itself.
+fn message(body: &[u8]) -> String {
+    let status: Option<Value> = serde_json::from_slice(body).ok();
+    let said = status.as_ref().and_then(|status| status.get("message")).and_then(Value::as_str);
+    said.map_or_else(|| String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned(), str::to_owned)
+}

@@ -1,0 +1,147 @@
+//! A binding under way: volumes, devices, then the binding itself. Until it is through, what it takes stays taken.
+
+use crate::api::WriteError;
+use crate::driver::Driver;
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use plimsoll_core::reserve::{Binding, ClaimWrite, Reservation};
+use std::time::{Duration, Instant};
+
+/// Where a binding is.
+#[derive(Debug)]
+pub enum Stage {
+    /// A write is under way.
+    Writing,
+    /// Volumes are asked for, and must be there by then.
+    Volumes {
+        /// When it is given up.
+        until: Instant,
+    },
+}
+
+/// A binding under way.
+#[derive(Debug)]
+pub struct Flight {
+    pub(crate) reservation: Reservation,
+    pub(crate) binding: Binding,
+    pub(crate) stage: Stage,
+    /// When the pod was taken from the queue.
+    started: Instant,
+}
+
+impl Flight {
+    /// When it is to be looked at, whatever happens.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Volumes { until } => Some(until),
+            Stage::Writing => None,
+        }
+    }
+}
+
+/// What came of a step of a binding.
+#[derive(Debug)]
+pub enum Written {
+    /// Volumes were asked for: the version that each write gave its object, as far as they went.
+    Volumes(Vec<String>, Option<WriteError>),
+    /// Claims were written, as far as they went.
+    Claims(Vec<(ClaimWrite, ResourceClaim)>, Option<WriteError>),
+    /// The pod is bound, or is not.
+    Bound(Result<(), WriteError>),
+}
+
+/// How long volumes are waited for, as VolumeBindingArgs has it by default.
+const BIND_TIMEOUT: Duration = Duration::from_secs(600);
+
+impl Driver {
+    /// Begins a binding.
+    pub(crate) fn take_off(&mut self, reservation: Reservation, binding: Binding, started: Instant) {
+        let uid = reservation.uid.clone();
+        let writes = reservation.volumes.as_ref().map(|volumes| volumes.writes()).unwrap_or_default();
+        let waits = reservation.volumes.as_ref().is_some_and(|volumes| !volumes.all_bound());
+        self.flights.insert(uid.clone(), Flight { reservation, binding, stage: Stage::Writing, started });
+        if waits {
+            self.outbox.write_volumes(uid, writes);
+        } else {
+            self.write_claims(&uid);
+        }
+    }
+
+    /// Goes on with a binding after a step.
+    pub(crate) fn go_on(&mut self, uid: &str, written: Written) {
+        let now = self.clock.now();
+        match written {
+            Written::Volumes(versions, error) => {
+                let Some(flight) = self.flights.get_mut(uid) else { return };
+                if let Some(volumes) = &mut flight.reservation.volumes {
+                    for (index, version) in versions.iter().enumerate() {
+                        volumes.record_written(index, version);
+                    }
+                }
+                flight.stage = Stage::Volumes { until: Instant::now() + BIND_TIMEOUT };
+                match error {
+                    Some(error) => self.crash(uid, "binding volumes", &error.to_string()),
+                    None => self.look_at_volumes_of(uid),
+                }
+            }
+            Written::Claims(written, error) => {
+                for (write, claim) in written {
+                    if let Err(error) = self.engine.claim_written(now, &write, claim) {
+                        tracing::warn!(%error, "a claim that was written cannot be read");
+                    }
+                }
+                match error {
+                    Some(error) => self.crash(uid, "reserving devices", &error.to_string()),
+                    None => self.bind(uid),
+                }
+            }
+            Written::Bound(Ok(())) => {
+                let Some(flight) = self.flights.remove(uid) else { return };
+                self.engine.bound(now, flight.reservation);
+                self.metrics.bound(flight.started.elapsed());
+                self.outbox.scheduled(&flight.binding);
+            }
+            Written::Bound(Err(error)) => self.crash(uid, "binding rejected", &error.to_string()),
+        }
+    }
+
+    /// Looks whether the volumes of a pod are there.
+    pub(crate) fn look_at_volumes_of(&mut self, uid: &str) {
+        let Some(flight) = self.flights.get(uid) else { return };
+        let (Some(volumes), Stage::Volumes { until }) = (&flight.reservation.volumes, &flight.stage) else { return };
+        let late = Instant::now() >= *until;
+        match self.engine.volumes_complete(volumes, flight.reservation.node) {
+            Ok(true) => self.write_claims(uid),
+            Ok(false) if late => self.crash(uid, "binding volumes", "timed out waiting for the condition"),
+            Ok(false) => {}
+            Err(problem) => self.crash(uid, "binding volumes", &problem),
+        }
+    }
+
+    fn write_claims(&mut self, uid: &str) {
+        let Some(flight) = self.flights.get_mut(uid) else { return };
+        flight.stage = Stage::Writing;
+        let writes = self.engine.claim_writes(&flight.reservation, self.clock.now().as_secs_f64());
+        if writes.is_empty() {
+            self.bind(uid);
+        } else {
+            self.outbox.write_claims(uid.into(), &flight.binding, writes);
+        }
+    }
+
+    fn bind(&mut self, uid: &str) {
+        let Some(flight) = self.flights.get(uid) else { return };
+        self.outbox.bind(uid.into(), flight.binding.clone());
+    }
+
+    /// A binding failed: what it took is given back, and the pod is tried again after a while.
+    fn crash(&mut self, uid: &str, what: &str, problem: &str) {
+        let Some(flight) = self.flights.remove(uid) else { return };
+        let Flight { reservation, binding, .. } = flight;
+        let pod = format!("{}/{}", binding.namespace, binding.name);
+        tracing::warn!(pod, node = binding.node, problem, "{what}; the pod is tried again");
+        self.metrics.bind_failed();
+        let undo = self.engine.bind_failed(self.clock.now(), reservation);
+        self.outbox.undo(&binding, undo);
+        self.outbox.bind_failed(&binding, &format!("{what}: {problem}"));
+    }
+}

@@ -1,0 +1,14 @@
+//! The live driver: the engine at work on a real cluster. Watches become events, attempts become writes; there are no scheduling rules here.
+
+pub mod api;
+pub mod clock;
+pub mod driver;
+pub mod fence;
+pub mod flight;
+pub mod lease;
+pub mod metrics;
+pub mod outbox;
+pub mod record;
+pub mod run;
+pub mod serve;
+pub mod watch;

@@ -1,0 +1,136 @@
+//! Metrics with the names and labels of kube-scheduler's, so that dashboards people have keep working.
+
+use plimsoll_core::engine::{Attempt, Counts};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use std::time::Duration;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    result: &'static str,
+    profile: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Queue {
+    queue: &'static str,
+}
+
+/// The figures of a live scheduler.
+pub struct Metrics {
+    registry: Registry,
+    profile: String,
+    attempts: Family<Outcome, Counter>,
+    durations: Family<Outcome, Histogram>,
+    to_bound: Histogram,
+    pending: Family<Queue, Gauge>,
+    preemption_attempts: Counter,
+    victims: Histogram,
+    /// Preemptions whose victims could not be removed.
+    pub preemption_failures: Counter,
+    /// Objects that could not be read.
+    pub unreadable: Counter,
+    /// Events and conditions that were not written.
+    pub unsaid: Counter,
+}
+
+impl Metrics {
+    /// Figures of a scheduler under a profile's name.
+    pub fn new(profile: &str) -> Self {
+        let seconds = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
+        let metrics = Self {
+            registry: Registry::default(),
+            profile: profile.to_owned(),
+            attempts: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 15))),
+            to_bound: seconds(),
+            pending: Family::default(),
+            preemption_attempts: Counter::default(),
+            victims: Histogram::new(exponential_buckets(1.0, 2.0, 7)),
+            preemption_failures: Counter::default(),
+            unreadable: Counter::default(),
+            unsaid: Counter::default(),
+        };
+        metrics.registered()
+    }
+
+    fn registered(mut self) -> Self {
+        let to = &mut self.registry;
+        let words = "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, \
+                     while 'error' means an internal scheduler problem";
+        to.register("scheduler_schedule_attempts", words, self.attempts.clone());
+        let words = "Scheduling attempt latency in seconds (scheduling algorithm + binding)";
+        to.register("scheduler_scheduling_attempt_duration_seconds", words, self.durations.clone());
+        to.register(
+            "plimsoll_time_to_bound_seconds",
+            "From taking a pod from the queue to its binding",
+            self.to_bound.clone(),
+        );
+        to.register("scheduler_pending_pods", "Number of pending pods, by the queue type", self.pending.clone());
+        let words = "Total preemption attempts in the cluster till now";
+        to.register("scheduler_preemption_attempts", words, self.preemption_attempts.clone());
+        to.register("scheduler_preemption_victims", "Number of selected preemption victims", self.victims.clone());
+        let words = "Preemptions whose victims could not be removed";
+        to.register("plimsoll_preemption_failures", words, self.preemption_failures.clone());
+        to.register("plimsoll_unreadable_objects", "Objects that could not be read", self.unreadable.clone());
+        to.register("plimsoll_unsaid", "Events and conditions that were not written", self.unsaid.clone());
+        self
+    }
+
+    fn outcome(&self, result: &'static str) -> Outcome {
+        Outcome { result, profile: self.profile.clone() }
+    }
+
+    /// A pod was tried. One that has a node counts when it is bound.
+    pub fn attempted(&self, attempt: &Attempt, took: Duration) {
+        let result = match attempt {
+            Attempt::Bind { .. } => return,
+            Attempt::Wait { .. } => "unschedulable",
+            Attempt::Failed { .. } => "error",
+        };
+        self.attempts.get_or_create(&self.outcome(result)).inc();
+        self.durations.get_or_create(&self.outcome(result)).observe(took.as_secs_f64());
+    }
+
+    /// A pod was bound, so long after it was taken from the queue.
+    pub fn bound(&self, took: Duration) {
+        self.attempts.get_or_create(&self.outcome("scheduled")).inc();
+        self.durations.get_or_create(&self.outcome("scheduled")).observe(took.as_secs_f64());
+        self.to_bound.observe(took.as_secs_f64());
+    }
+
+    /// A binding failed.
+    pub fn bind_failed(&self) {
+        self.attempts.get_or_create(&self.outcome("error")).inc();
+    }
+
+    /// Pods were chosen to make room.
+    pub fn preempted(&self, victims: usize) {
+        self.preemption_attempts.inc();
+        self.victims.observe(victims as f64);
+    }
+
+    /// How many pods are where.
+    pub fn pending(&self, counts: &Counts) {
+        let set = |queue, count: usize| {
+            self.pending.get_or_create(&Queue { queue }).set(count as i64);
+        };
+        set("active", counts.active);
+        set("backoff", counts.backoff);
+        set("unschedulable", counts.unschedulable);
+        set("gated", counts.gated);
+    }
+
+    /// All figures, as Prometheus reads them.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,315 @@
+//! What a scheduler says to the API server beside bindings: conditions, nominations, events, deletions of victims, volumes and claims.
+//!
+//! Bindings and what they need are tasks of their own, side by side. Conditions and events go through a few lanes, a pod always through
+//! the same, so that what is said of a pod arrives in the order in which it was said.
+
+use crate::api::{Api, JSON, MERGE, STRATEGIC_MERGE, Write, WriteError, pod_path};
+use crate::driver::{Inbox, Input};
+use crate::flight::Written;
+use crate::metrics::Metrics;
+use crate::record::{Kind, Note, Recorder};
+use http::Method;
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use plimsoll_core::engine::{Eviction, PodRef};
+use plimsoll_core::queue::Nomination;
+use plimsoll_core::reserve::{Binding, ClaimWrite, Unreserve};
+use plimsoll_core::storage::reservation::VolumeWrite;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// How often a write is sent that may be given up: the next attempt at the pod says it again.
+const ATTEMPTS: Option<u32> = Some(5);
+
+/// Where writes go.
+#[derive(Clone)]
+pub struct Outbox {
+    api: Api,
+    inbox: Inbox,
+    runtime: Handle,
+    recorder: Recorder,
+    metrics: Arc<Metrics>,
+    /// What was last said of a pod that waits, by UID: it is not said again.
+    said: FxHashMap<String, (String, Option<String>)>,
+}
+
+impl Outbox {
+    /// An outbox whose tasks run on this runtime and answer to this inbox.
+    pub fn new(api: Api, inbox: Inbox, runtime: Handle, recorder: Recorder, metrics: Arc<Metrics>) -> Self {
+        Self { api, inbox, runtime, recorder, metrics, said: FxHashMap::default() }
+    }
+
+    fn answer(&self, uid: Box<str>, work: impl Future<Output = Written> + Send + 'static) {
+        let inbox = self.inbox.clone();
+        self.runtime.spawn(async move {
+            // The scheduler may have ended.
+            let _ = inbox.send(Input::Written(uid, work.await)).await;
+        });
+    }
+
+    /// Binds a pod.
+    pub fn bind(&self, uid: Box<str>, binding: Binding) {
+        let api = self.api.clone();
+        self.answer(uid, async move { Written::Bound(api.bind(&binding).await) });
+    }
+
+    /// Asks for volumes, one write after the other.
+    pub fn write_volumes(&self, uid: Box<str>, writes: Vec<VolumeWrite>) {
+        let api = self.api.clone();
+        self.answer(uid, async move {
+            let mut versions = Vec::new();
+            for write in &writes {
+                match write_volume(&api, write).await {
+                    Ok(version) => versions.push(version),
+                    Err(error) => return Written::Volumes(versions, Some(error)),
+                }
+            }
+            Written::Volumes(versions, None)
+        });
+    }
+
+    /// Writes claims, one after the other.
+    pub fn write_claims(&self, uid: Box<str>, binding: &Binding, writes: Vec<ClaimWrite>) {
+        let (api, binding) = (self.api.clone(), binding.clone());
+        self.answer(uid, async move {
+            let mut written = Vec::new();
+            for write in writes {
+                match write_claim(&api, &binding, &write).await {
+                    Ok(claim) => written.push((write, claim)),
+                    Err(error) => return Written::Claims(written, Some(error)),
+                }
+            }
+            Written::Claims(written, None)
+        });
+    }
+
+    /// The pod was bound.
+    pub fn scheduled(&mut self, binding: &Binding) {
+        self.said.remove(&binding.uid);
+        let Binding { namespace, name, uid, node } = binding;
+        let note = format!("Successfully assigned {namespace}/{name} to {node}");
+        self.recorder.record(Note::new(namespace, name, uid, Kind::Scheduled, note));
+    }
+
+    /// The pod fits nowhere now.
+    pub fn waits(&mut self, pod: &PodRef, message: &str, nomination: &Nomination<String>) {
+        self.recorder.record(Note::new(
+            &pod.namespace,
+            &pod.name,
+            &pod.uid,
+            Kind::FailedScheduling,
+            message.to_owned(),
+        ));
+        let node = match nomination {
+            Nomination::Node(node) => Some(node.clone()),
+            Nomination::None => None,
+            Nomination::FromStatus => self.said.get(&pod.uid).and_then(|(_, node)| node.clone()),
+        };
+        let says = (message.to_owned(), node.clone());
+        if self.said.get(&pod.uid) == Some(&says) {
+            return;
+        }
+        self.said.insert(pod.uid.clone(), says);
+        let mut status = json!({ "conditions": [condition("Unschedulable", message)] });
+        if !matches!(nomination, Nomination::FromStatus) {
+            status["nominatedNodeName"] = json!(node);
+        }
+        self.write_status(pod, status);
+    }
+
+    /// The pod could not be tried.
+    pub fn failed(&mut self, pod: &PodRef, problem: &str) {
+        self.said.remove(&pod.uid);
+        self.recorder.record(Note::new(
+            &pod.namespace,
+            &pod.name,
+            &pod.uid,
+            Kind::FailedScheduling,
+            problem.to_owned(),
+        ));
+        self.write_status(
+            pod,
+            json!({ "conditions": [condition("SchedulerError", problem)], "nominatedNodeName": null }),
+        );
+    }
+
+    /// The binding of a pod failed.
+    pub fn bind_failed(&mut self, binding: &Binding, problem: &str) {
+        self.said.remove(&binding.uid);
+        let Binding { namespace, name, uid, .. } = binding;
+        self.recorder.record(Note::new(namespace, name, uid, Kind::FailedScheduling, problem.to_owned()));
+        let status = json!({ "conditions": [condition("SchedulerError", problem)], "nominatedNodeName": null });
+        self.recorder.send(uid, status_write(namespace, name, uid, status));
+    }
+
+    /// A pod is gone, and what was said of it.
+    pub fn forget(&mut self, uid: &str) {
+        self.said.remove(uid);
+    }
+
+    fn write_status(&self, pod: &PodRef, status: Value) {
+        self.recorder.send(&pod.uid, status_write(&pod.namespace, &pod.name, &pod.uid, status));
+    }
+
+    /// Removes the victims of a preemption, and ends the hopes of less important pods for the node.
+    pub fn evict(&mut self, pod: PodRef, eviction: Eviction) {
+        for lesser in &eviction.unnominated {
+            self.said.remove(&lesser.uid);
+            self.write_status(lesser, json!({ "nominatedNodeName": null }));
+        }
+        let (api, inbox, recorder) = (self.api.clone(), self.inbox.clone(), self.recorder.clone());
+        let metrics = Arc::clone(&self.metrics);
+        self.runtime.spawn(async move {
+            for victim in &eviction.victims {
+                if let Err(error) = remove(&api, victim, &recorder.scheduler).await {
+                    let name = format!("{}/{}", victim.namespace, victim.name);
+                    tracing::warn!(pod = name, %error, "a victim could not be removed; its preemptor is tried again");
+                    metrics.preemption_failures.inc();
+                    // The scheduler may have ended.
+                    let _ = inbox.send(Input::PreemptionFailed(pod)).await;
+                    return;
+                }
+                let note = format!("Preempted by pod {} on node {}", pod.uid, eviction.node);
+                let note = Note::new(&victim.namespace, &victim.name, &victim.uid, Kind::Preempted, note);
+                recorder.record(note.related_to(&pod));
+            }
+        });
+    }
+
+    /// Undoes in the API what a binding had written.
+    pub fn undo(&self, binding: &Binding, undo: Vec<Unreserve>) {
+        for step in undo {
+            let (api, uid) = (self.api.clone(), binding.uid.clone());
+            self.runtime.spawn(async move {
+                if let Err(error) = undo_claim(&api, &uid, &step).await {
+                    tracing::warn!(%error, "a claim could not be given back; its controller will do it when the pod is gone");
+                }
+            });
+        }
+    }
+}
+
+/// The condition of a pod that is not scheduled.
+fn condition(reason: &str, message: &str) -> Value {
+    json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": null,
+        "lastTransitionTime": crate::record::seconds_now(),
+    })
+}
+
+fn status_write(namespace: &str, name: &str, uid: &str, status: Value) -> Write {
+    let path = format!("{}/status", pod_path(namespace, name));
+    Write::new(Method::PATCH, path, STRATEGIC_MERGE, &json!({ "metadata": { "uid": uid }, "status": status }))
+}
+
+/// Removes a victim. One that is gone, or whose name is another's, is removed.
+async fn remove(api: &Api, victim: &PodRef, scheduler: &str) -> Result<(), WriteError> {
+    let target = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": format!("{scheduler}: preempting to accommodate a higher priority pod"),
+        "lastProbeTime": null,
+        "lastTransitionTime": crate::record::seconds_now(),
+    });
+    let PodRef { namespace, name, uid, .. } = victim;
+    let marked = api.send(&status_write(namespace, name, uid, json!({ "conditions": [target] })), ATTEMPTS).await;
+    let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "preconditions": { "uid": uid } });
+    let deleted = match marked {
+        Ok(_) => api.send(&Write::new(Method::DELETE, pod_path(namespace, name), JSON, &options), ATTEMPTS).await,
+        Err(error) => Err(error),
+    };
+    match deleted {
+        Ok(_) | Err(WriteError::Refused { code: 404 | 409, .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What of an answer tells the version of an object.
+#[derive(Deserialize)]
+struct Versioned {
+    metadata: Version,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    resource_version: String,
+}
+
+async fn write_volume(api: &Api, write: &VolumeWrite) -> Result<String, WriteError> {
+    let path = match write {
+        VolumeWrite::BindVolume { volume, .. } => format!("/api/v1/persistentvolumes/{volume}"),
+        VolumeWrite::SelectNode { namespace, claim, .. } => {
+            format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}")
+        }
+    };
+    let write = Write::new(Method::PATCH, path, MERGE, &write.merge_patch());
+    Ok(api.send_for::<Versioned>(&write, ATTEMPTS).await?.metadata.resource_version)
+}
+
+fn claim_path(claim: &ResourceClaim) -> String {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let (namespace, name) = (text(&claim.metadata.namespace), text(&claim.metadata.name));
+    format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}")
+}
+
+/// Writes a claim: the finalizer first, which keeps it while devices are taken, then the allocation.
+async fn write_claim(api: &Api, binding: &Binding, write: &ClaimWrite) -> Result<ResourceClaim, WriteError> {
+    let body = |claim: &ResourceClaim| {
+        let mut body = serde_json::to_value(claim).unwrap_or_default();
+        body["apiVersion"] = json!("resource.k8s.io/v1");
+        body["kind"] = json!("ResourceClaim");
+        body
+    };
+    let mut claim = write.claim.clone();
+    let path = claim_path(&claim);
+    let kept: ResourceClaim = if let Some(requests) = &write.create {
+        let folder = path.rsplit_once('/').map_or(path.as_str(), |(folder, _)| folder).to_owned();
+        let created: ResourceClaim =
+            api.send_for(&Write::new(Method::POST, folder, JSON, &body(&claim)), ATTEMPTS).await?;
+        let name = created.metadata.name.clone();
+        let status =
+            json!({ "extendedResourceClaimStatus": { "resourceClaimName": name, "requestMappings": requests } });
+        api.send(&status_write(&binding.namespace, &binding.name, &binding.uid, status), ATTEMPTS).await?;
+        created
+    } else if write.assumed.is_some() {
+        api.send_for(&Write::new(Method::PUT, path.clone(), JSON, &body(&claim)), ATTEMPTS).await?
+    } else {
+        claim.clone()
+    };
+    claim.metadata = kept.metadata;
+    let path = format!("{}/status", claim_path(&claim));
+    api.send_for(&Write::new(Method::PUT, path, JSON, &body(&claim)), ATTEMPTS).await
+}
+
+async fn undo_claim(api: &Api, pod_uid: &str, step: &Unreserve) -> Result<(), WriteError> {
+    let gone = |result: Result<Vec<u8>, WriteError>| match result {
+        Ok(_) | Err(WriteError::Refused { code: 404, .. }) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match step {
+        Unreserve::RemoveConsumer(claim) => {
+            let body = json!({
+                "metadata": { "uid": claim.metadata.uid },
+                "status": { "reservedFor": [{ "$patch": "delete", "uid": pod_uid }] },
+            });
+            let path = format!("{}/status", claim_path(claim));
+            gone(api.send(&Write::new(Method::PATCH, path, STRATEGIC_MERGE, &body), ATTEMPTS).await)
+        }
+        Unreserve::Delete(claim) => {
+            let body = json!({ "metadata": { "uid": claim.metadata.uid, "finalizers": null } });
+            gone(api.send(&Write::new(Method::PATCH, claim_path(claim), MERGE, &body), ATTEMPTS).await)?;
+            let options = json!({
+                "kind": "DeleteOptions", "apiVersion": "v1", "preconditions": { "uid": claim.metadata.uid },
+            });
+            gone(api.send(&Write::new(Method::DELETE, claim_path(claim), JSON, &options), ATTEMPTS).await)
+        }
+    }
+}

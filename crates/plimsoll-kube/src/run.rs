@@ -1,0 +1,164 @@
+//! A live scheduler, put together: clients, watches, the engine's thread, leadership, HTTP, and an orderly end.
+
+use crate::api::Api;
+use crate::driver::{Driver, Inbox, Input};
+use crate::fence::Fence;
+use crate::lease::{Election, Elector};
+use crate::metrics::Metrics;
+use crate::outbox::Outbox;
+use crate::record::Recorder;
+use crate::serve::{Served, serve};
+use crate::watch::{Watched, watch};
+use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
+};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use kube::Client;
+use plimsoll_core::engine::Engine;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch as channel};
+use tokio::task::JoinHandle;
+
+/// What a live scheduler is made of.
+pub struct Parts {
+    /// The client for reads and writes.
+    pub client: Client,
+    /// The client for the lease alone.
+    pub lease_client: Client,
+    /// The engine, with its configuration and policies.
+    pub engine: Engine,
+    /// The name under which it reports.
+    pub scheduler_name: String,
+    /// The name of this process.
+    pub identity: String,
+    /// How it is elected; it leads at once if not given.
+    pub election: Option<Election>,
+    /// Where health and metrics are served, if anywhere.
+    pub listener: Option<TcpListener>,
+}
+
+/// Why a scheduler ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// The engine's thread broke off.
+    #[error("the scheduler broke off: {0}")]
+    Broken(String),
+    /// Leadership was lost. Another scheduler has it; this process has to start anew, to know the cluster as it is.
+    #[error("leadership was lost")]
+    Deposed,
+}
+
+/// Pods that have ended take no room and are not watched.
+const LIVING: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// The watches, each a task.
+struct Watches {
+    client: Client,
+    inbox: Inbox,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Watches {
+    fn add<K: Watched>(&mut self, fields: Option<&'static str>) {
+        self.tasks.push(tokio::spawn(watch::<K>(self.client.clone(), fields, self.inbox.clone())));
+    }
+
+    fn all(client: Client, inbox: Inbox) -> Self {
+        let mut watches = Self { client, inbox, tasks: Vec::new() };
+        watches.add::<Pod>(Some(LIVING));
+        watches.add::<Node>(None);
+        watches.add::<Namespace>(None);
+        watches.add::<Service>(None);
+        watches.add::<ReplicationController>(None);
+        watches.add::<ReplicaSet>(None);
+        watches.add::<StatefulSet>(None);
+        watches.add::<PodDisruptionBudget>(None);
+        watches.add::<PersistentVolume>(None);
+        watches.add::<PersistentVolumeClaim>(None);
+        watches.add::<StorageClass>(None);
+        watches.add::<CSINode>(None);
+        watches.add::<CSIDriver>(None);
+        watches.add::<CSIStorageCapacity>(None);
+        watches.add::<VolumeAttachment>(None);
+        watches.add::<ResourceSlice>(None);
+        watches.add::<ResourceClaim>(None);
+        watches.add::<DeviceClass>(None);
+        watches
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Schedules until `stop` says so: then bindings under way end, the lease is given back, and all is well.
+pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), RunError> {
+    let metrics = Arc::new(Metrics::new(&parts.scheduler_name));
+    let fence = if parts.election.is_some() { Fence::closed() } else { Fence::open() };
+    let api = Api::new(parts.client.clone(), fence.clone());
+    let recorder = Recorder::new(&api, Arc::clone(&metrics), &parts.scheduler_name, &parts.identity);
+    let (inbox, receiver) = Inbox::new();
+    let outbox = Outbox::new(api, inbox.clone(), Handle::current(), recorder, Arc::clone(&metrics));
+    let watches = Watches::all(parts.client, inbox.clone());
+    let (tell_ready, hear_ready) = oneshot::channel();
+    let driver = Driver::new(parts.engine, outbox, Arc::clone(&metrics), watches.tasks.len(), tell_ready);
+    let mut engine = on_own_thread(driver, receiver);
+    let ready = Arc::new(AtomicBool::new(false));
+    if let Some(listener) = parts.listener {
+        tokio::spawn(serve(listener, Served { metrics, ready: Arc::clone(&ready), inbox: inbox.clone() }));
+    }
+    tokio::spawn(async move {
+        if hear_ready.await.is_ok() {
+            ready.store(true, Ordering::Release);
+            tracing::info!("all objects of the cluster are known");
+        }
+    });
+    let (tell_leads, mut leads) = channel::channel(parts.election.is_none());
+    let elector = parts.election.map(|election| {
+        let elector = Elector::new(parts.lease_client, election, fence.clone());
+        let (tell_stop, stop) = channel::channel(false);
+        (tokio::spawn(elector.run(tell_leads, stop)), tell_stop)
+    });
+    let mut led = *leads.borrow_and_update();
+    // The engine may have ended; the select below sees that.
+    let _ = inbox.send(Input::Leads(led)).await;
+    let end = loop {
+        tokio::select! {
+            _ = stop.changed() => break Ok(()),
+            broken = &mut engine => break Err(RunError::Broken(broken.err().map_or_else(|| "it ended".into(), |error| error.to_string()))),
+            changed = leads.changed(), if elector.is_some() => {
+                let now = changed.is_ok() && *leads.borrow_and_update();
+                tracing::info!(leads = now, "leadership");
+                if led && !now {
+                    break Err(RunError::Deposed);
+                }
+                led = now;
+                let _ = inbox.send(Input::Leads(now)).await;
+            }
+        }
+    };
+    if end.is_ok() {
+        let _ = inbox.send(Input::Stop).await;
+        let _ = engine.await;
+    }
+    drop(watches);
+    if let Some((task, tell_stop)) = elector {
+        let _ = tell_stop.send(true);
+        let _ = task.await;
+    }
+    end
+}
+
+/// Runs the engine where no other task waits for it; the handle ends with it.
+fn on_own_thread(driver: Driver, receiver: tokio::sync::mpsc::Receiver<Input>) -> JoinHandle<()> {
+    let runtime = Handle::current();
+    tokio::task::spawn_blocking(move || runtime.block_on(driver.run(receiver)))
+}
