@@ -43,6 +43,7 @@ enum Command {
     Evaluate(commands::evaluate::Args),
     Models(commands::models::Args),
     Tune(commands::tune::Args),
+    Run(commands::run::Args),
     Demo(commands::demo::Args),
     #[cfg(feature = "burn")]
     Experiment(commands::experiment::Args),
@@ -105,6 +106,7 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Evaluate(args) => commands::evaluate::run(args, out),
         Command::Models(args) => commands::models::run(args, out),
         Command::Tune(args) => commands::tune::run(args, out),
+        Command::Run(args) => commands::run::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
         #[cfg(feature = "burn")]
         Command::Experiment(args) => commands::experiment::run(args, out),

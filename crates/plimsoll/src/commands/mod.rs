@@ -12,6 +12,7 @@ pub mod explain;
 pub mod models;
 pub mod place;
 pub mod policies;
+pub mod run;
 pub mod scenario;
 pub mod simulate;
 pub mod trace;
