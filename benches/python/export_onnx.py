@@ -3,6 +3,7 @@
 It learns a little (prefer the fullest node that is near), is exported to ONNX with a free number of nodes, and leaves three files:
 `deepsets.onnx`, `deepsets.safetensors` (the same weights under our names) and `deepsets.json` (inputs, and what PyTorch made of them).
 
+    pip install -r benches/python/requirements-onnx.txt
     python benches/python/export_onnx.py crates/plimsoll-learn/tests/onnx
 """
 
