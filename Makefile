@@ -51,6 +51,11 @@ lint: ## Formatting and lints of Rust and Go
 test-rust: ## Tests of the Rust crates
 	$(CARGO) test --locked --workspace
 
+# Apart from `test`: what reads ONNX takes minutes to build, and has all else built once more with other features.
+.PHONY: test-onnx
+test-onnx: ## Networks that were trained elsewhere: ours, and one that PyTorch exported
+	$(CARGO) test --locked --workspace --features plimsoll/onnx --lib --test onnx onnx
+
 .PHONY: test-go
 test-go: ## Tests of the Go module
 	cd conformance && go test ./...

@@ -9,6 +9,8 @@ pub mod error;
 pub mod evaluate;
 #[cfg(feature = "burn")]
 pub mod experiment;
+#[cfg(feature = "onnx")]
+pub mod import;
 pub mod lifetime;
 pub mod model;
 pub mod models;
@@ -16,6 +18,7 @@ pub mod models;
 pub mod network;
 pub mod observation;
 pub mod policy;
+mod protobuf;
 pub mod reward;
 pub mod spec;
 pub mod train;

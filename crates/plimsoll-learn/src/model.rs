@@ -16,6 +16,11 @@ pub const WEIGHTS_FILE: &str = "model.safetensors";
 /// The card in a model's folder.
 pub const CARD_FILE: &str = "card.json";
 
+/// The file of a network that was trained elsewhere, in a model's folder.
+pub const ONNX_FILE: &str = "model.onnx";
+/// What the card of such a model calls its network.
+pub const ONNX: &str = "onnx";
+
 /// An array of numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tensor {
@@ -62,7 +67,7 @@ pub struct Card {
 /// A network and its sizes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkCard {
-    /// `factored`, `deepsets`, `attention` or `graph`; `qtable` and `blend` are models without a network.
+    /// `factored`, `deepsets`, `attention` or `graph`; `qtable` and `blend` are models without a network, `onnx` one from elsewhere.
     pub kind: String,
     /// Its sizes by name, such as `hidden`.
     pub sizes: BTreeMap<String, usize>,

@@ -5,7 +5,7 @@
 
 use crate::error::LearnError;
 use crate::evaluate::{Against, Evaluation, Verdict};
-use crate::model::{self, CARD_FILE, CARD_SCHEMA, Card, WEIGHTS_FILE, Weights};
+use crate::model::{self, CARD_FILE, CARD_SCHEMA, Card, ONNX_FILE, WEIGHTS_FILE, Weights};
 use plimsoll_sim::checksum;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,6 +44,9 @@ pub struct Promotion {
     pub fingerprint: String,
     /// What it was promoted over.
     pub over: String,
+    /// When, in RFC 3339; empty where nobody noted it.
+    #[serde(default)]
+    pub promoted_at: String,
     /// The evaluation that earned it the place.
     pub evaluation: Evaluation,
 }
@@ -68,9 +71,17 @@ pub fn read_card(folder: &Path) -> Result<Card, LearnError> {
 
 /// A checksum of a model's weights: what is evaluated is what is promoted.
 pub fn fingerprint(folder: &Path) -> Result<String, LearnError> {
-    let path = folder.join(WEIGHTS_FILE);
-    let bytes = std::fs::read(&path).map_err(|error| LearnError::File { path, error })?;
-    Ok(format!("{:016x}", checksum::fold(checksum::START, bytes)))
+    let mut sum = checksum::START;
+    for file in [WEIGHTS_FILE, ONNX_FILE] {
+        let path = folder.join(file);
+        match std::fs::read(&path) {
+            Ok(bytes) => sum = checksum::fold(sum, bytes),
+            // Only networks from elsewhere have this file.
+            Err(error) if file == ONNX_FILE && error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(LearnError::File { path, error }),
+        }
+    }
+    Ok(format!("{sum:016x}"))
 }
 
 /// The name of a model: that of its folder.
@@ -124,8 +135,25 @@ pub fn incumbent(folder: &Path, objective: &str, challenger: &str) -> Result<Opt
     Ok(model.filter(|model| model != challenger))
 }
 
-/// Puts a model of a folder to use for the objective of an evaluation, if that shows a significant gain.
-pub fn promote(folder: &Path, model: &str, evaluation: &Evaluation) -> Result<Promotion, LearnError> {
+/// The folder of the model in use for an objective; none where none was promoted. Refused if its weights are no longer those that were
+/// promoted.
+pub fn in_use(folder: &Path, objective: &str) -> Result<Option<PathBuf>, LearnError> {
+    let promotions = promotions(folder)?;
+    let Some(promotion) = promotions.models.get(objective) else { return Ok(None) };
+    let path = folder.join(&promotion.model);
+    let now = fingerprint(&path)?;
+    if now != promotion.fingerprint {
+        let problem = format!(
+            "it was promoted for {objective} with the weights {}, and now has {now}; evaluate and promote it again",
+            promotion.fingerprint
+        );
+        return Err(LearnError::Model { path, problem });
+    }
+    Ok(Some(path))
+}
+
+/// Puts a model of a folder to use for the objective of an evaluation, if that shows a significant gain; `now` is noted as the time.
+pub fn promote(folder: &Path, model: &str, evaluation: &Evaluation, now: &str) -> Result<Promotion, LearnError> {
     let path = folder.join(model);
     let refused = |problem: String| LearnError::Model { path: path.clone(), problem };
     let own = fingerprint(&path)?;
@@ -153,6 +181,7 @@ pub fn promote(folder: &Path, model: &str, evaluation: &Evaluation) -> Result<Pr
         model: model.to_owned(),
         fingerprint: own,
         over: rival.policy.clone(),
+        promoted_at: now.to_owned(),
         evaluation: evaluation.clone().without_rows(),
     };
     let mut promotions = promotions(folder)?;

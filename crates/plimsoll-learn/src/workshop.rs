@@ -6,7 +6,7 @@ use crate::agent::evolve::Evolve;
 use crate::agent::qtable::QTable;
 use crate::agent::stepwise::{self, Stepwise};
 use crate::error::LearnError;
-use crate::model::{self, Card, WEIGHTS_FILE, Weights};
+use crate::model::{self, Card, ONNX, WEIGHTS_FILE, Weights};
 use crate::models;
 use crate::observation::features::{STATIC_FEATURES, node_feature};
 use crate::policy::{Learned, Observing, Parts, fused};
@@ -68,7 +68,22 @@ pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Box<dyn Learner>
 pub fn load(folder: &Path) -> Result<Box<dyn Policy>, LearnError> {
     let card = models::read_card(folder)?;
     let weights = model::read_weights(&folder.join(WEIGHTS_FILE))?;
-    policy(&card, &weights).map_err(|error| LearnError::Model { path: folder.to_owned(), problem: error.to_string() })
+    let made =
+        if card.network.kind == ONNX { from_elsewhere(folder, &card, &weights) } else { policy(&card, &weights) };
+    made.map_err(|error| LearnError::Model { path: folder.to_owned(), problem: error.to_string() })
+}
+
+#[cfg(feature = "onnx")]
+fn from_elsewhere(folder: &Path, card: &Card, weights: &Weights) -> Result<Box<dyn Policy>, LearnError> {
+    use crate::network::onnx::OnnxNetwork;
+    let (nodes, pods) = (card.node_features.len(), card.pod_features.len());
+    let network = OnnxNetwork::load(&folder.join(model::ONNX_FILE), nodes, pods)?;
+    Ok(Box::new(Observing::new(card, weights, network)?))
+}
+
+#[cfg(not(feature = "onnx"))]
+fn from_elsewhere(_: &Path, _: &Card, _: &Weights) -> Result<Box<dyn Policy>, LearnError> {
+    Err(LearnError::Invalid("its network is in ONNX, and this build has no ONNX; build with --features onnx".into()))
 }
 
 /// The policy of a card and its weights.

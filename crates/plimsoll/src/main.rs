@@ -11,6 +11,8 @@ mod input;
 mod output;
 mod report;
 mod scenario_args;
+#[cfg(feature = "burn")]
+mod serve;
 mod workload_args;
 
 use anyhow::Result;

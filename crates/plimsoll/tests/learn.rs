@@ -51,6 +51,12 @@ fn good(args: &str) -> String {
     String::from_utf8(stdout).unwrap() + &String::from_utf8_lossy(&stderr)
 }
 
+/// The same on so many threads.
+fn on_threads(args: &str, threads: usize) {
+    let Output { status, stderr, .. } = command(args).env("RAYON_NUM_THREADS", threads.to_string()).output().unwrap();
+    assert!(status.success(), "{args}: {}", String::from_utf8_lossy(&stderr));
+}
+
 fn ends(args: &str, code: i32) -> String {
     let Output { status, stdout, stderr } = command(args).output().unwrap();
     let stderr = String::from_utf8(stderr).unwrap();
@@ -101,6 +107,10 @@ fn a_model_is_trained_measured_promoted_and_shown() {
     assert!(list.contains("first") && list.contains("kwh") && list.contains("for a test"), "{list}");
     let shown = good(&format!("models show {}", model.display()));
     assert!(shown.contains("best-fit, worst-fit") && shown.contains("kwh:"), "{shown}");
+    assert!(shown.contains("kwh (better than ") && shown.contains(", since 2"), "{shown}");
+    assert_eq!(good(&format!("models which kwh {}", models.display())).trim(), model.display().to_string());
+    let none = ends(&format!("models which node-hours {}", models.display()), 1);
+    assert!(none.contains("no model is in use for node_hours"), "{none}");
     // The same once more is no better than the one in use.
     let second = models.join("second");
     good(&format!("train {scenario} --out {} --quiet", second.display()));
@@ -109,20 +119,25 @@ fn a_model_is_trained_measured_promoted_and_shown() {
     assert!(refused.contains("it is not promoted for kwh: against first"), "{refused}");
 }
 
-#[test]
-fn a_training_that_is_killed_goes_on_and_ends_with_the_same_model() {
-    let (folder, scenario) = folder("killed", 40);
-    let (whole, killed) = (folder.join("whole"), folder.join("killed"));
-    good(&format!("train {scenario} --out {} --quiet", whole.display()));
-    let args = format!("train {scenario} --out {} --quiet", killed.display());
-    let mut child = command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    while !killed.join("training").join("checkpoint-000003").exists() {
+/// Starts a training and kills it once a file is there.
+fn kill(args: &str, file: &Path) {
+    let mut child = command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !file.exists() {
         assert!(child.try_wait().unwrap().is_none(), "training ended before it could be killed");
         std::thread::sleep(Duration::from_millis(1));
     }
     // On Unix this is SIGKILL: nothing is tidied up.
     child.kill().unwrap();
     assert!(!child.wait().unwrap().success());
+}
+
+#[test]
+fn a_training_that_is_killed_goes_on_and_ends_with_the_same_model() {
+    let (folder, scenario) = folder("killed", 40);
+    let (whole, killed) = (folder.join("whole"), folder.join("killed"));
+    good(&format!("train {scenario} --out {} --quiet", whole.display()));
+    let args = format!("train {scenario} --out {} --quiet", killed.display());
+    kill(&args, &killed.join("training").join("checkpoint-000003"));
     assert!(!killed.join("model.safetensors").exists());
     let refused = ends(&args, 2);
     assert!(refused.contains("go on with --resume"), "{refused}");
@@ -198,7 +213,7 @@ fn a_network_is_trained_step_by_step_decides_and_is_the_same_each_time() {
     let (first, again, other) = (folder.join("first"), folder.join("again"), folder.join("other"));
     let told = good(&format!("train {scenario} --out {} --quiet", first.display()));
     assert!(told.contains("loss") && told.contains("600"), "{told}");
-    good(&format!("train {scenario} --out {} --quiet", again.display()));
+    on_threads(&format!("train {scenario} --out {} --quiet", again.display()), 1);
     good(&format!("train {scenario} --out {} --quiet --seed 2", other.display()));
     assert_eq!(weights(&first), weights(&again));
     assert_ne!(weights(&first), weights(&other));
@@ -213,8 +228,40 @@ fn a_network_is_trained_step_by_step_decides_and_is_the_same_each_time() {
     };
     // Where the heuristic stood in for it, chance would have decided, and in the same way.
     assert_ne!(mean("first"), mean("random"), "{found}");
+    let said = ends(&format!("train {scenario} --out {} --device abacus", folder.join("none").display()), 2);
+    assert!(said.contains("device \"abacus\" is not known") && said.contains("cuda:0"), "{said}");
     let wrong = folder.join("wrong.toml");
     std::fs::write(&wrong, STEPWISE.replace("learning_starts", "lerning_starts")).unwrap();
     let said = ends(&format!("train {} --out {}", wrong.display(), folder.join("wrong").display()), 2);
     assert!(said.contains("learn.agent: unknown field `lerning_starts`, expected one of `steps`"), "{said}");
+}
+
+#[test]
+fn evolution_gives_the_same_model_each_time_on_any_number_of_threads_and_after_being_killed() {
+    let (folder, scenario) = folder("evolution", 1);
+    let agent = r#"{ name = "evolution", predictor = { epochs = 1 }, search = { generations = 12, pairs = 3, validate_every = 2 } }"#;
+    let text = std::fs::read_to_string(&scenario).unwrap();
+    let text: Vec<_> = text.lines().filter(|line| !line.starts_with("steps")).collect();
+    let text = text
+        .into_iter()
+        .map(|line| if line.starts_with("agent") { format!("agent = {agent}") } else { line.to_owned() });
+    std::fs::write(&scenario, text.collect::<Vec<_>>().join("\n")).unwrap();
+    let model = |name: &str| folder.join(name);
+    let args = |name: &str| format!("train {scenario} --out {} --quiet", model(name).display());
+    on_threads(&args("one"), 1);
+    on_threads(&args("many"), 4);
+    kill(&args("killed"), &model("killed").join("training").join("checkpoint-000003"));
+    assert!(!model("killed").join("model.safetensors").exists());
+    good(&format!("{} --resume", args("killed")));
+    good(&format!("{} --seed 2", args("other")));
+    let card = |name: &str| -> Value {
+        serde_json::from_str(&std::fs::read_to_string(model(name).join("card.json")).unwrap()).unwrap()
+    };
+    for name in ["many", "killed"] {
+        assert_eq!(weights(&model("one")), weights(&model(name)), "{name}");
+        for field in ["ranges", "figures"] {
+            assert_eq!(card("one")[field], card(name)[field], "{name}: {field}");
+        }
+    }
+    assert_ne!(weights(&model("one")), weights(&model("other")));
 }

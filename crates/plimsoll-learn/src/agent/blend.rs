@@ -5,6 +5,7 @@
 use super::{Agent, AgentState, Report};
 use crate::error::LearnError;
 use crate::model::{CARD_SCHEMA, Card, NetworkCard, Tensor, TrainingCard, Weights};
+use crate::policy::normalise;
 use crate::spec::{LearnSpec, Objective};
 use plimsoll_core::policy::{self, POLICIES, Policy, Ranking};
 use plimsoll_core::rng::Rng;
@@ -94,12 +95,9 @@ impl Policy for Blend {
             self.scores.clear();
             self.scores.resize(nodes.len(), 0.0);
             policy.rank(ranking, nodes, &mut self.scores)?;
-            let finite = self.scores.iter().copied().filter(|score| score.is_finite());
-            let (low, high) =
-                finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), score| (low.min(score), high.max(score)));
-            let scale = if high > low { *weight / (high - low) } else { 0.0 };
+            normalise(&mut self.scores);
             for (sum, score) in scores.iter_mut().zip(&self.scores) {
-                *sum += if score.is_finite() { (score - low) * scale } else { f64::NEG_INFINITY };
+                *sum += if score.is_finite() { score * *weight } else { f64::NEG_INFINITY };
             }
         }
         Ok(())

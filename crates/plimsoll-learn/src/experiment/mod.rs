@@ -1,6 +1,7 @@
 //! Experiments of earlier systems, run anew: what they expected, and whether it held.
 //!
-//! An experiment returns its data and one HTML page that opens from disk, with its figures drawn in it.
+//! An experiment returns its data and one HTML page that opens from disk, with its figures drawn in it. While it runs, it can be drawn as far
+//! as it has come.
 
 pub mod figure;
 mod page;
@@ -12,6 +13,13 @@ pub use figure::{Figure, Line, moving_average};
 pub use record::{Recorder, Sample, Watched};
 
 use serde::Serialize;
+use std::sync::Arc;
+
+/// Draws an experiment as far as it has come: at any time, from any thread.
+pub type Draw = Arc<dyn Fn() -> Experiment + Send + Sync>;
+
+/// Told what is done next, and how to draw what there is by then.
+pub type Progress<'a> = &'a mut dyn FnMut(&str, &Draw);
 
 /// Something that was expected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,7 +48,12 @@ pub struct Experiment {
 impl Experiment {
     /// The page.
     pub fn html(&self) -> String {
-        page::html(self)
+        page::html(self, None)
+    }
+
+    /// The page while the experiment does something, such as training: it looks for news by itself, and stays as it is once there are none.
+    pub fn live_html(&self, doing: &str) -> String {
+        page::html(self, Some(doing))
     }
 
     /// How many expectations held.

@@ -40,6 +40,11 @@ impl Recorder {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// What was recorded so far.
+    pub fn so_far(&self) -> Vec<Sample> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn push(&self, sample: Sample) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
     }

@@ -71,6 +71,9 @@ fn evaluation(folder: &Path, model: &str, best: Verdict, other: Option<(&str, Ve
     }
 }
 
+/// When models are promoted here.
+const NOW: &str = "2026-01-01T00:00:00Z";
+
 use Verdict::{NoDifference, SignificantlyBetter};
 
 #[test]
@@ -78,19 +81,23 @@ fn a_model_is_promoted_over_the_best_baseline_and_then_over_the_one_in_use() {
     let folder = folder("promote");
     store(&folder, "first", 1.0);
     store(&folder, "second", 2.0);
-    let error = promote(&folder, "first", &evaluation(&folder, "first", NoDifference, None)).unwrap_err().to_string();
+    let error =
+        promote(&folder, "first", &evaluation(&folder, "first", NoDifference, None), NOW).unwrap_err().to_string();
     assert!(error.contains("against best-fit the difference is -5.00 %") && error.contains("no difference"), "{error}");
     assert!(promotions(&folder).unwrap().models.is_empty());
-    let promotion = promote(&folder, "first", &evaluation(&folder, "first", SignificantlyBetter, None)).unwrap();
+    let promotion = promote(&folder, "first", &evaluation(&folder, "first", SignificantlyBetter, None), NOW).unwrap();
     assert_eq!(promotion.over, "best-fit");
     // From now on, beating the baselines is not enough.
-    let error = promote(&folder, "second", &evaluation(&folder, "second", SignificantlyBetter, None)).unwrap_err();
+    let error = promote(&folder, "second", &evaluation(&folder, "second", SignificantlyBetter, None), NOW).unwrap_err();
     assert!(error.to_string().contains("first is in use for kwh, and the evaluation is not against it"), "{error}");
     let no_gain = evaluation(&folder, "second", SignificantlyBetter, Some(("first", NoDifference)));
-    assert!(promote(&folder, "second", &no_gain).unwrap_err().to_string().contains("against first"));
+    assert!(promote(&folder, "second", &no_gain, NOW).unwrap_err().to_string().contains("against first"));
     let gain = evaluation(&folder, "second", SignificantlyBetter, Some(("first", SignificantlyBetter)));
-    assert_eq!(promote(&folder, "second", &gain).unwrap().over, "first");
+    assert_eq!(promote(&folder, "second", &gain, NOW).unwrap().over, "first");
     assert_eq!(incumbent(&folder, "kwh", "first").unwrap().as_deref(), Some("second"));
+    assert_eq!(promotions(&folder).unwrap().models["kwh"].promoted_at, NOW);
+    assert_eq!(in_use(&folder, "kwh").unwrap(), Some(folder.join("second")));
+    assert_eq!(in_use(&folder, "cost").unwrap(), None);
     let listed = list(&folder).unwrap();
     let names: Vec<_> = listed.iter().map(|model| (model.name.as_str(), model.promoted_for.len())).collect();
     assert_eq!(names, [("first", 0), ("second", 1)]);
@@ -102,8 +109,12 @@ fn what_was_evaluated_is_what_is_promoted() {
     store(&folder, "model", 1.0);
     let found = evaluation(&folder, "model", SignificantlyBetter, None);
     store(&folder, "model", 2.0);
-    let error = promote(&folder, "model", &found).unwrap_err().to_string();
+    let error = promote(&folder, "model", &found, NOW).unwrap_err().to_string();
     assert!(error.contains("it was not evaluated as it is"), "{error}");
+    promote(&folder, "model", &evaluation(&folder, "model", SignificantlyBetter, None), NOW).unwrap();
+    store(&folder, "model", 3.0);
+    let error = in_use(&folder, "kwh").unwrap_err().to_string();
+    assert!(error.contains("evaluate and promote it again"), "{error}");
 }
 
 #[test]
@@ -112,7 +123,7 @@ fn a_gain_by_turning_pods_away_is_none() {
     store(&folder, "model", 1.0);
     let mut found = evaluation(&folder, "model", SignificantlyBetter, None);
     found.against[0].serves_less = true;
-    let error = promote(&folder, "model", &found).unwrap_err().to_string();
+    let error = promote(&folder, "model", &found, NOW).unwrap_err().to_string();
     assert!(error.contains("leaves more pods without a machine than best-fit"), "{error}");
 }
 

@@ -4,8 +4,8 @@
 use super::factored::{row, selector};
 use super::{Architecture, Inputs, NetworkSpec, Output, Parameters, Shape, Size, apply};
 use crate::error::LearnError;
+use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
-use burn::tensor::{Device, Tensor};
 
 /// The sizes that may be set.
 pub const SIZES: &[Size] =
@@ -45,7 +45,7 @@ impl Graph {
 
     /// The share of each node in what the pod calls: batch, 1, nodes.
     fn call_shares(&self, inputs: &Inputs) -> Option<Tensor<3>> {
-        let feature = selector(self.node_width, self.calls?, &Device::flex());
+        let feature = selector(self.node_width, self.calls?, &inputs.nodes.device());
         let calls = apply(inputs.nodes.clone(), feature).clamp_min(0.0).swap_dims(1, 2);
         Some(calls.clone() / (calls.sum_dim(2) + FEWEST_CALLS))
     }

@@ -7,6 +7,7 @@
 pub mod attention;
 pub mod batch;
 pub mod deepsets;
+mod device;
 pub mod factored;
 pub mod graph;
 mod kernel;
@@ -17,6 +18,7 @@ mod spec;
 mod tests;
 
 pub use batch::{Batch, Inputs};
+pub use device::Compute;
 pub use spec::{NetworkKind, NetworkSpec, Size};
 
 use crate::error::LearnError;
@@ -186,7 +188,7 @@ impl Network {
 
     /// A score for each decision and node, row by row.
     pub fn scores(&self, batch: &Batch) -> Result<Vec<f32>, LearnError> {
-        match self.architecture.fast_scores(&self.weights, batch) {
+        match self.fast_scores(batch) {
             Some((scores, _)) => Ok(scores),
             None => to_vec(self.output(batch).0),
         }
@@ -194,10 +196,14 @@ impl Network {
 
     /// The same, and what each decision is worth.
     pub fn scores_and_values(&self, batch: &Batch) -> Result<(Vec<f32>, Vec<f32>), LearnError> {
-        match self.architecture.fast_scores(&self.weights, batch) {
+        match self.fast_scores(batch) {
             Some(both) => Ok(both),
             None => self.burn_scores_and_values(batch),
         }
+    }
+
+    fn fast_scores(&self, batch: &Batch) -> Option<(Vec<f32>, Vec<f32>)> {
+        Compute::chosen().is_processor().then(|| self.architecture.fast_scores(&self.weights, batch))?
     }
 
     /// The same by burn, whether or not a faster way is known.
@@ -207,7 +213,7 @@ impl Network {
     }
 
     fn output(&self, batch: &Batch) -> (Tensor<2>, Tensor<1>) {
-        let device = Device::flex();
+        let device = Compute::chosen().device();
         let parameters = Parameters::new(&self.weights, &device, false);
         let Output { scores, values } = self.architecture.forward(&parameters, &Inputs::new(batch, &device));
         (scores, values)
@@ -215,7 +221,9 @@ impl Network {
 
     /// The gradients of a loss on scores and values, by the fastest way there is.
     pub fn gradients(&self, batch: &Batch, loss: Loss) -> Result<Gradients, LearnError> {
-        match self.architecture.fast_pass(&self.weights, batch) {
+        let fast =
+            Compute::chosen().is_processor().then(|| self.architecture.fast_pass(&self.weights, batch)).flatten();
+        match fast {
             Some(pass) => Ok(pass.back(&loss(pass.scores(), pass.values())?)),
             None => self.burn_gradients(batch, loss),
         }
@@ -223,9 +231,10 @@ impl Network {
 
     /// The same by burn, whether or not a faster way is known.
     pub fn burn_gradients(&self, batch: &Batch, loss: Loss) -> Result<Gradients, LearnError> {
-        let parameters = Parameters::new(&self.weights, &Device::flex().autodiff(), true);
+        let device = Compute::chosen().device();
+        let parameters = Parameters::new(&self.weights, &device.clone().autodiff(), true);
         // Inputs need no gradients: on the plain device they are constants that nothing is recorded for.
-        let Output { scores, values } = self.architecture.forward(&parameters, &Inputs::new(batch, &Device::flex()));
+        let Output { scores, values } = self.architecture.forward(&parameters, &Inputs::new(batch, &device));
         let slopes = loss(&to_vec(scores.clone().inner())?, &to_vec(values.clone().inner())?)?;
         let [size, nodes] = scores.dims();
         // A sum that has the loss' slopes has its gradients, too.
@@ -282,7 +291,7 @@ fn to_vec<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, LearnError> {
 /// A vector that has no gradient.
 fn constant(values: Vec<f32>) -> Tensor<1> {
     let length = values.len();
-    Tensor::from_data(TensorData::new(values, [length]), &Device::flex())
+    Tensor::from_data(TensorData::new(values, [length]), &Compute::chosen().device())
 }
 
 /// `x W'`: every row of every decision through the same matrix.

@@ -37,7 +37,9 @@ impl OnnxNetwork {
 
     /// Reads the bytes of a file.
     pub fn from_bytes(bytes: &[u8], node_width: usize, pod_width: usize) -> Result<Self, LearnError> {
-        let mut model = tract_onnx::onnx().model_for_read(&mut std::io::Cursor::new(bytes)).map_err(unreadable)?;
+        // Exporters give the number of nodes a name of their own, in every shape that they note; what follows from the inputs is enough.
+        let reader = tract_onnx::onnx().with_ignore_value_info(true).with_ignore_output_shapes(true);
+        let mut model = reader.model_for_read(&mut std::io::Cursor::new(bytes)).map_err(unreadable)?;
         let form = form(&model, node_width, pod_width)?;
         let count = model.symbols.sym("nodes").to_dim();
         for (input, shape) in form.shapes(node_width, pod_width, &count) {
@@ -114,6 +116,12 @@ impl OnnxNetwork {
             }
         }
         Ok(largest)
+    }
+}
+
+impl crate::policy::Scorer for OnnxNetwork {
+    fn score(&mut self, observation: &Observation) -> Result<Option<Vec<f32>>, LearnError> {
+        self.scores(observation).map(Some)
     }
 }
 

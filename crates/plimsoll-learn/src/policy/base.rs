@@ -79,7 +79,7 @@ impl Base {
     }
 }
 
-/// Brings scores to between 0 and 1; all the same if they do not differ.
+/// Brings scores to between 0 and 1; all the same if they do not differ. Those that are no numbers stay as they are.
 pub fn normalise(scores: &mut [f64]) {
     let finite = scores.iter().copied().filter(|score| score.is_finite());
     let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), score| (a.min(score), b.max(score)));

@@ -8,6 +8,7 @@ mod observing;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use base::normalise;
 pub use base::{BASES, Base};
 pub use heuristic::Heuristic;
 pub use learned::{Clock, Counters, Learned, Parts, Ranges, sizes};

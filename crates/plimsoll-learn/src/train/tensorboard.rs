@@ -1,6 +1,7 @@
 //! TensorBoard's event files: records with masked CRC-32C sums around protocol buffers, of which only scalars are needed.
 
 use crate::error::LearnError;
+use crate::protobuf::{bytes, double, float, number};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ impl Events {
             match File::create_new(&path) {
                 Ok(file) => {
                     let mut events = Self { path, file: BufWriter::new(file) };
-                    events.record(&event(now, 0, &string(3, VERSION.as_bytes())))?;
+                    events.record(&event(now, 0, &bytes(3, VERSION.as_bytes())))?;
                     events.flush()?;
                     return Ok(events);
                 }
@@ -45,19 +46,16 @@ impl Events {
     /// Says that what earlier files say of this step and later ones does not count.
     pub fn restart(&mut self, now: Duration, step: u64) -> Result<(), LearnError> {
         // SessionLog with the status START.
-        self.record(&event(now, step, &string(7, &number(1, 1))))
+        self.record(&event(now, step, &bytes(7, &number(1, 1))))
     }
 
     /// Notes figures at a step.
     pub fn scalars(&mut self, now: Duration, step: u64, scalars: &[(String, f64)]) -> Result<(), LearnError> {
         let mut summary = Vec::new();
         for (tag, value) in scalars {
-            let mut scalar = string(1, tag.as_bytes());
-            scalar.push(2 << 3 | 5);
-            scalar.extend((*value as f32).to_le_bytes());
-            summary.extend(string(1, &scalar));
+            summary.extend(bytes(1, &[bytes(1, tag.as_bytes()), float(2, *value as f32)].concat()));
         }
-        self.record(&event(now, step, &string(5, &summary)))
+        self.record(&event(now, step, &bytes(5, &summary)))
     }
 
     /// Has all that was noted reach the disk's cache.
@@ -72,38 +70,12 @@ impl Events {
 
 /// An event: wall time, step, and what it is about.
 fn event(now: Duration, step: u64, what: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![1 << 3 | 1];
-    bytes.extend(now.as_secs_f64().to_le_bytes());
+    let mut event = double(1, now.as_secs_f64());
     if step > 0 {
-        bytes.extend(number(2, step));
+        event.extend(number(2, step));
     }
-    bytes.extend(what);
-    bytes
-}
-
-/// A field of bytes.
-fn string(field: u8, value: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![field << 3 | 2];
-    bytes.extend(varint(value.len() as u64));
-    bytes.extend(value);
-    bytes
-}
-
-/// A field of a whole number.
-fn number(field: u8, value: u64) -> Vec<u8> {
-    let mut bytes = vec![field << 3];
-    bytes.extend(varint(value));
-    bytes
-}
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
+    event.extend(what);
+    event
 }
 
 /// A record: length, its sum, data, its sum.
@@ -140,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_file_begins_as_every_file_of_events_does() {
-        let first = framed(&event(Duration::from_secs(0), 0, &string(3, VERSION.as_bytes())));
+        let first = framed(&event(Duration::from_secs(0), 0, &bytes(3, VERSION.as_bytes())));
         assert_eq!(first[..13], *b"\x18\x00\x00\x00\x00\x00\x00\x00\xa3\x7fK\"\x09");
         assert_eq!(first[21..36], *b"\x1a\x0dbrain.Event:2");
         assert_eq!(first.len(), 8 + 4 + 24 + 4);

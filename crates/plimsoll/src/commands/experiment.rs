@@ -3,10 +3,12 @@
 use crate::Verdict;
 use crate::figures::Format;
 use crate::output::{BAD, DIM, GOOD, HEADING, Output};
+use crate::serve::{self, Page};
 use anyhow::{Context, Result};
-use plimsoll_learn::experiment::{Experiment, qtable, thesis};
+use plimsoll_learn::experiment::{Draw, Experiment, qtable, thesis};
 use serde_json::json;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Run the experiments of earlier systems anew, and say which of their findings hold
@@ -29,6 +31,12 @@ struct Common {
     /// Write the report with all figures to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Serve the report over HTTP while the experiment runs, such as at 127.0.0.1:8080; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS")]
+    serve: Option<SocketAddr>,
+    /// Let the address of --serve be one that other machines can reach
+    #[arg(long, requires = "serve")]
+    allow_remote: bool,
     /// The seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -77,14 +85,14 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
             let mut settings =
                 thesis::ThesisSettings { seed: common.seed, nodes, rounds, pods, ..thesis::ThesisSettings::default() };
             settings.agent.steps = steps.unwrap_or(settings.agent.steps);
-            let (_, experiment) = thesis::run(&settings, &mut progress(out, common.quiet))?;
+            let (_, experiment) = thesis::run(&settings, &mut progress(out, &common)?)?;
             (common, experiment)
         }
         Which::Qtable(QtableArgs { common, lookaheads, steps }) => {
             let mut settings =
                 qtable::QTableSettings { seed: common.seed, lookaheads, ..qtable::QTableSettings::default() };
             settings.agent.steps = steps.unwrap_or(settings.agent.steps);
-            let (_, experiment) = qtable::run(&settings, &mut progress(out, common.quiet))?;
+            let (_, experiment) = qtable::run(&settings, &mut progress(out, &common)?)?;
             (common, experiment)
         }
     };
@@ -99,12 +107,21 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     Ok(Verdict::Good)
 }
 
-fn progress(out: &Output, quiet: bool) -> impl FnMut(&str) + '_ {
-    move |what| {
+/// Says what is done next, and has it served as far as it has come.
+fn progress<'a>(out: &'a Output, common: &Common) -> Result<impl FnMut(&str, &Draw) + use<'a>> {
+    let page = Page::default();
+    if let Some(address) = common.serve {
+        let address = serve::start(address, common.allow_remote, page.clone())?;
+        out.note(&format!("the report so far is at http://{address}/"));
+    }
+    let quiet = common.quiet;
+    Ok(move |what: &str, draw: &Draw| {
         if !quiet {
             out.note(what);
         }
-    }
+        let (what, draw) = (what.to_owned(), Draw::clone(draw));
+        page.set(move || draw().live_html(&what));
+    })
 }
 
 fn print(experiment: &Experiment, out: &mut Output) -> Result<()> {

@@ -4,13 +4,16 @@ use crate::Verdict;
 use crate::evaluation::{self, Subject};
 use crate::output::{GOOD, HEADING, Output, table};
 use anyhow::{Context, Result};
+use k8s_openapi::jiff::Timestamp;
 use plimsoll_learn::error::LearnError;
 use plimsoll_learn::evaluate::Evaluation;
-use plimsoll_learn::models;
-use plimsoll_learn::spec::LearnSpec;
+use plimsoll_learn::models::{self, Promotion};
+use plimsoll_learn::spec::{LearnSpec, Objective};
+use plimsoll_sim::report::catalogue::Better;
 use plimsoll_sim::scenario::Scenario;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// List models, show what one is, and put one to use
 #[derive(Debug, clap::Args)]
@@ -57,6 +60,44 @@ enum Command {
         #[arg(long)]
         quiet: bool,
     },
+    /// Say which model is in use for a measure
+    Which {
+        /// The measure
+        #[arg(value_name = "MEASURE")]
+        objective: String,
+        /// The folder of models
+        #[arg(value_name = "DIR", default_value = "models")]
+        folder: PathBuf,
+    },
+    /// Make a model of a network in ONNX that was trained elsewhere
+    #[cfg(feature = "onnx")]
+    Import(Import),
+}
+
+#[cfg(feature = "onnx")]
+#[derive(Debug, clap::Args)]
+struct Import {
+    /// The network
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The folder of the model
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// A model that sees the same features; without, the network sees the plain ones
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["lookahead", "base"])]
+    like: Option<PathBuf>,
+    /// How many pending pods it sees, the one to be placed included
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    lookahead: usize,
+    /// The heuristic that stands in where the network has no answer
+    #[arg(long, value_name = "NAME", default_value = "best-fit")]
+    base: String,
+    /// A model of ours with the same weights: refused unless both give the same scores
+    #[arg(long, value_name = "MODEL")]
+    same_as: Option<PathBuf>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT", default_value = "trained elsewhere")]
+    description: String,
 }
 
 /// Does what was asked for.
@@ -73,7 +114,36 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
             };
             promote(&parent, &model, &found, out)
         }
+        Command::Which { objective, folder } => which(&folder, &objective, out),
+        #[cfg(feature = "onnx")]
+        Command::Import(args) => import(&args, out),
     }
+}
+
+fn which(folder: &Path, objective: &str, out: &mut Output) -> Result<Verdict> {
+    let measure = Objective::new(objective, Some(Better::Less))?.measure;
+    let Some(model) = models::in_use(folder, &measure)? else {
+        out.error(&format!("{}: no model is in use for {measure}; promote one", folder.display()));
+        return Ok(Verdict::Bad);
+    };
+    writeln!(out, "{}", model.display())?;
+    Ok(Verdict::Good)
+}
+
+#[cfg(feature = "onnx")]
+fn import(args: &Import, out: &mut Output) -> Result<Verdict> {
+    use plimsoll_learn::import::{self, Sees};
+    let sees = match &args.like {
+        Some(model) => Sees::like(model)?,
+        None => Sees::plain(args.lookahead, &args.base)?,
+    };
+    let difference = import::import(&args.file, &args.out, sees, &args.description, args.same_as.as_deref())?;
+    writeln!(out, "{GOOD}{} is a model{GOOD:#}", args.out.display())?;
+    if let (Some(difference), Some(other)) = (difference, &args.same_as) {
+        writeln!(out, "its scores are those of {}: they differ by {difference:.1e} at most", other.display())?;
+    }
+    writeln!(out, "measure it with: plimsoll evaluate {} SCENARIO", args.out.display())?;
+    Ok(Verdict::Good)
 }
 
 fn list(folder: &Path, json: bool, out: &mut Output) -> Result<Verdict> {
@@ -125,7 +195,11 @@ fn show(folder: &Path, json: bool, out: &mut Output) -> Result<Verdict> {
     let training = &card.training;
     let promotions = models::promotions(&parent(folder))?;
     let uses = promotions.models.iter().filter(|(_, promotion)| promotion.model == name);
-    let uses = uses.map(|(objective, promotion)| format!("{objective} (better than {})", promotion.over));
+    let uses = uses.map(|(objective, promotion)| {
+        let Promotion { over, promoted_at, .. } = promotion;
+        let since = if promoted_at.is_empty() { String::new() } else { format!(", since {promoted_at}") };
+        format!("{objective} (better than {over}{since})")
+    });
     let mut list = table(["WHAT", "IS"], &[]);
     for (what, is) in [
         ("network", format!("{}{sizes}", card.network.kind)),
@@ -194,7 +268,9 @@ fn evaluate(
 
 fn promote(parent: &Path, model: &Path, found: &Evaluation, out: &mut Output) -> Result<Verdict> {
     let measure = &found.objective.measure;
-    match models::promote(parent, &models::name(model), found) {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = Timestamp::from_second(since_1970.as_secs() as i64).map_or_else(|_| String::new(), |now| now.to_string());
+    match models::promote(parent, &models::name(model), found, &now) {
         Ok(promotion) => {
             models::record(model, found)?;
             writeln!(

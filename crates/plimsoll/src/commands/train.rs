@@ -35,6 +35,10 @@ pub struct Args {
     /// How many environment steps; the scenario's if not given
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
+    /// Where networks are computed: cpu, or with LibTorch in the build torch (on the processor) or cuda:0
+    #[cfg(feature = "burn")]
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    device: String,
     /// Show no progress
     #[arg(long)]
     quiet: bool,
@@ -42,6 +46,8 @@ pub struct Args {
 
 /// Trains the model, and stores it.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
+    #[cfg(feature = "burn")]
+    args.device.parse::<plimsoll_learn::network::Compute>()?.choose()?;
     let scenario = Scenario::read(&args.scenario)?;
     let mut spec = LearnSpec::read(&scenario)?;
     spec.seed = args.seed.unwrap_or(spec.seed);
@@ -105,6 +111,10 @@ fn training_card(args: &Args, scenario: &Scenario, spec: &LearnSpec) -> Result<T
         if let Some(value) = value {
             command.push_str(&format!(" --{flag} {value}"));
         }
+    }
+    #[cfg(feature = "burn")]
+    if args.device != "cpu" {
+        command.push_str(&format!(" --device {}", args.device));
     }
     Ok(TrainingCard {
         agent: spec.agent.name.clone(),

@@ -4,7 +4,7 @@ mod cluster;
 #[cfg(test)]
 mod tests;
 
-use super::{Experiment, Figure, Finding, Line, Sample, Watched};
+use super::{Draw, Experiment, Figure, Finding, Line, Progress, Sample, Watched};
 use crate::agent::chooser::{ByLot, Chooser, Rule};
 use crate::agent::qtable::{QLearning, QSettings, QTable, TableSettings};
 use crate::agent::schedule::Schedule;
@@ -12,6 +12,7 @@ use crate::agent::{Agent, Report};
 use crate::environment::{Environment, Shuffle};
 use crate::error::LearnError;
 use plimsoll_core::rng::Rng;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The objectives.
 const OBJECTIVES: [&str; 2] = ["balance", "compress"];
@@ -81,34 +82,75 @@ pub struct Scores {
     pub fallbacks: f64,
 }
 
-/// Runs the experiment; `progress` is told what is done next.
-pub fn run(
-    settings: &QTableSettings,
-    progress: &mut dyn FnMut(&str),
-) -> Result<(Vec<Learned>, Experiment), LearnError> {
+/// How training goes: whose it is, and its reports.
+type Curve = (String, Vec<Report>);
+
+/// The experiment as far as it has come.
+struct Board {
+    settings: QTableSettings,
+    state: Mutex<(Vec<Learned>, Curve)>,
+}
+
+impl Board {
+    fn state(&self) -> MutexGuard<'_, (Vec<Learned>, Curve)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn experiment(&self) -> Experiment {
+        let (all, under_way) = self.state().clone();
+        let mut curves: Vec<Curve> = all.iter().map(|learned| (learned.name(), learned.reports.clone())).collect();
+        curves.extend((!under_way.1.is_empty()).then_some(under_way));
+        Experiment {
+            title: "The three-node prototype, reproduced".into(),
+            summary: format!(
+                "Tabular Q-learning on nodes of 4, 8 and 16 cores; {} steps of training; measured on {} episodes that training did not see.",
+                self.settings.agent.steps, self.settings.episodes
+            ),
+            findings: findings(&all),
+            sections: sections(&all, &curves),
+        }
+    }
+}
+
+/// Runs the experiment.
+pub fn run(settings: &QTableSettings, progress: Progress<'_>) -> Result<(Vec<Learned>, Experiment), LearnError> {
     if settings.episodes == 0 || settings.lookaheads.is_empty() {
         return Err(LearnError::Invalid("the experiment needs an episode to measure and a lookahead".into()));
     }
-    let mut all = Vec::new();
+    let board = Arc::new(Board { settings: settings.clone(), state: Mutex::default() });
+    let drawn = Arc::clone(&board);
+    let draw: Draw = Arc::new(move || drawn.experiment());
     for objective in OBJECTIVES {
         for &lookahead in &settings.lookaheads {
-            progress(&format!("learning to {objective}, seeing {lookahead} pods"));
-            all.push(learn(settings, objective, lookahead)?);
+            progress(&format!("learning to {objective}, seeing {lookahead} pods"), &draw);
+            board.state().1 = (name(objective, lookahead), Vec::new());
+            let learned = learn(settings, objective, lookahead, &mut |report| board.state().1.1.push(report.clone()))?;
+            let mut state = board.state();
+            state.0.push(learned);
+            state.1.1.clear();
         }
     }
-    let experiment = Experiment {
-        title: "The three-node prototype, reproduced".into(),
-        summary: format!(
-            "Tabular Q-learning on nodes of 4, 8 and 16 cores; {} steps of training; measured on {} episodes that training did not see.",
-            settings.agent.steps, settings.episodes
-        ),
-        findings: findings(&all),
-        sections: sections(&all),
-    };
+    let experiment = board.experiment();
+    let all = board.state().0.clone();
     Ok((all, experiment))
 }
 
-fn learn(settings: &QTableSettings, objective: &'static str, lookahead: usize) -> Result<Learned, LearnError> {
+fn name(objective: &str, lookahead: usize) -> String {
+    format!("{objective}, {lookahead} seen")
+}
+
+impl Learned {
+    fn name(&self) -> String {
+        name(self.objective, self.lookahead)
+    }
+}
+
+fn learn(
+    settings: &QTableSettings,
+    objective: &'static str,
+    lookahead: usize,
+    tell: &mut dyn FnMut(&Report),
+) -> Result<Learned, LearnError> {
     let mut agent = settings.agent.clone();
     agent.table.fallback = Rule::best_for(objective).to_owned();
     let (node_features, pod_features) = cluster::features(lookahead);
@@ -116,7 +158,9 @@ fn learn(settings: &QTableSettings, objective: &'static str, lookahead: usize) -
     let mut agent = QLearning::new(agent, &node_features, &pod_features, Box::new(environment), settings.seed)?;
     let mut reports = Vec::new();
     while reports.last().is_none_or(|report: &Report| report.progress < 1.0) {
-        reports.push(agent.iterate()?);
+        let report = agent.iterate()?;
+        tell(&report);
+        reports.push(report);
     }
     let table = agent.table().clone();
     let mut chooser = table.clone();
@@ -202,14 +246,13 @@ fn findings(all: &[Learned]) -> Vec<Finding> {
     findings
 }
 
-fn sections(all: &[Learned]) -> Vec<(String, String, Vec<Figure>)> {
-    let name = |learned: &Learned| format!("{}, {} seen", learned.objective, learned.lookahead);
+fn sections(all: &[Learned], curves: &[Curve]) -> Vec<(String, String, Vec<Figure>)> {
     let curve = |title: &str, y: &str, value: &dyn Fn(&Report) -> Option<f64>| {
-        let line = |(colour, learned): (usize, &Learned)| {
-            let points = learned.reports.iter().filter_map(|report| Some((report.steps as f64, value(report)?)));
-            Line { name: Some(name(learned)), colour, points: points.collect() }
+        let line = |(colour, (name, reports)): (usize, &Curve)| {
+            let points = reports.iter().filter_map(|report| Some((report.steps as f64, value(report)?)));
+            Line { name: Some(name.clone()), colour, points: points.collect() }
         };
-        let lines = all.iter().enumerate().map(line).collect();
+        let lines = curves.iter().enumerate().map(line).collect();
         Figure { title: title.into(), x: "step".into(), y: y.into(), lines, marks: Vec::new() }
     };
     let scalar = |wanted: &'static str| {
@@ -221,7 +264,7 @@ fn sections(all: &[Learned]) -> Vec<(String, String, Vec<Figure>)> {
         curve("Exploration", "epsilon", &scalar("epsilon")),
     ];
     let pods = all.iter().flat_map(|learned| {
-        let whose = [name(learned), format!("{}: default scheduler", name(learned))];
+        let whose = [learned.name(), format!("{}: default scheduler", learned.name())];
         learned.samples.iter().zip(whose).map(|(samples, title)| {
             let node = |node: usize| {
                 let values: Vec<f64> = samples.iter().map(|sample| f64::from(sample.pods[node])).collect();

@@ -4,7 +4,7 @@ use super::*;
 fn tables_learn_both_objectives_and_the_order_of_nodes_does_not_matter() {
     let mut settings = QTableSettings { lookaheads: vec![1], episodes: 5, ..QTableSettings::default() };
     settings.agent.steps = 20_000;
-    let (all, experiment) = run(&settings, &mut |_| {}).unwrap();
+    let (all, experiment) = run(&settings, &mut |_, _| {}).unwrap();
     assert_eq!(all.len(), 2);
     for finding in &experiment.findings {
         // Whether the default scheduler is beaten takes longer training.
@@ -38,5 +38,5 @@ fn a_longer_lookahead_is_seen() {
 
 #[test]
 fn an_experiment_without_episodes_is_refused() {
-    assert!(run(&QTableSettings { episodes: 0, ..QTableSettings::default() }, &mut |_| {}).is_err());
+    assert!(run(&QTableSettings { episodes: 0, ..QTableSettings::default() }, &mut |_, _| {}).is_err());
 }

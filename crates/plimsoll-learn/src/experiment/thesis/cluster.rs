@@ -3,9 +3,11 @@
 use super::{Policy, ThesisSettings};
 use crate::environment::{ClusterEnvironment, ClusterSettings, Shuffle};
 use crate::error::LearnError;
-use crate::observation::{Observe, Plain};
+use crate::observation::{Observation, Observe, Plain};
 use crate::reward::{RewardSpec, Rewards};
+use plimsoll_core::framework::Cycle;
 use plimsoll_core::rng::Rng;
+use plimsoll_core::state::NodeId;
 use plimsoll_sim::fleet::{Fleet, Machine, Pool};
 use plimsoll_sim::simulation::{Inputs, Settings};
 use plimsoll_sim::workload::Workload;
@@ -36,10 +38,50 @@ pub enum Test {
     Two,
 }
 
+/// What the thesis' agent sees of a node, in the units in which Prometheus tells it: shares would make one pod a difference of hundredths
+/// between nodes whose worth differs by hundreds, which so short a training does not come to tell apart.
+#[derive(Default)]
+struct Exported {
+    plain: Plain,
+}
+
+/// The features of a node.
+const NODE: [&str; 6] = ["cpu-per-cent", "memory-free-gib", "disk-per-cent", "pods", "latency-ms", "present"];
+
+impl Observe for Exported {
+    fn node_features(&self) -> Vec<String> {
+        NODE.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn pod_features(&self) -> Vec<String> {
+        self.plain.pod_features()
+    }
+
+    fn begin(&mut self) {
+        self.plain.begin();
+    }
+
+    fn observe(&mut self, cycle: &Cycle<'_>, nodes: &[NodeId], feasible: &[NodeId], out: &mut Observation) {
+        self.plain.observe(cycle, nodes, feasible, out);
+        for (row, id) in nodes.iter().enumerate() {
+            let Some(node) = cycle.state.node(*id) else { continue };
+            let [cpu_free, memory_free, disk_used, pods, latency, _] = &mut out.nodes[row * NODE.len()..][..NODE.len()]
+            else {
+                continue;
+            };
+            *cpu_free = 100.0 * (1.0 - *cpu_free);
+            *memory_free *= GIB as f32;
+            *disk_used *= 100.0;
+            *pods = node.pods.len() as f32;
+            *latency = cycle.state.telemetry.node(*id).latency_ms.unwrap_or(0.0) as f32;
+        }
+    }
+}
+
 /// How many numbers describe a node and a pod.
 pub fn widths() -> (usize, usize) {
-    let plain = Plain::default();
-    (plain.node_features().len(), plain.pod_features().len())
+    let seen = Exported::default();
+    (seen.node_features().len(), seen.pod_features().len())
 }
 
 /// Pods that stay alive in test 2.
@@ -91,21 +133,27 @@ fn rewards(name: &str) -> Result<Rewards, LearnError> {
     Rewards::new(&RewardSpec::Name(name.to_owned()))
 }
 
-/// The environment of training: a few rounds, with the latencies dealt out anew for each episode.
+/// The environment of training: a few rounds, with the latencies dealt out anew twice a round: an agent for which they never change has not
+/// seen a node that is full and far away, and does not leave it.
 pub fn training(settings: &ThesisSettings, reward: &str) -> Result<ClusterEnvironment, LearnError> {
     let (nodes, pods) = (settings.nodes, settings.pods_of_round);
     let episodes = move |seed: u64| {
         let rounds = Thesis1 { rounds: TRAINING_ROUNDS, pods, latency: true, ..Thesis1::default() };
-        let mut dealt = latencies(nodes, 0);
+        let round_s = f64::from(pods) * rounds.interval_s + rounds.hold_s + rounds.pause_s;
         let mut rng = Rng::new(seed ^ SALT);
-        for at in (1..nodes).rev() {
-            dealt.swap(at, rng.below(at + 1));
+        let mut steps = vec![Vec::new(); nodes];
+        for half in 0..2 * TRAINING_ROUNDS {
+            let mut dealt = latencies(nodes, 0);
+            for at in (1..nodes).rev() {
+                dealt.swap(at, rng.below(at + 1));
+            }
+            let at = Duration::from_secs_f64(f64::from(half) / 2.0 * round_s);
+            steps.iter_mut().zip(dealt).for_each(|(steps, ms)| steps.push((at, ms)));
         }
-        let steps: Vec<_> = dealt.into_iter().map(|ms| vec![(Duration::ZERO, ms)]).collect();
         inputs(generate(&Generator::Thesis1(rounds), seed)?, &steps, seed)
     };
     let settings = ClusterSettings { shuffle: Shuffle::Episodes, ..ClusterSettings::default() };
-    ClusterEnvironment::new(episodes, Plain::default(), rewards(reward)?, settings)
+    ClusterEnvironment::new(episodes, Exported::default(), rewards(reward)?, settings)
 }
 
 /// The environment of a test.
@@ -141,5 +189,5 @@ pub fn test(
     };
     // A reward that never ends an episode: a test goes on whatever is chosen.
     let settings = ClusterSettings { shuffle, ..ClusterSettings::default() };
-    ClusterEnvironment::new(episodes, Plain::default(), rewards("energy")?, settings)
+    ClusterEnvironment::new(episodes, Exported::default(), rewards("energy")?, settings)
 }

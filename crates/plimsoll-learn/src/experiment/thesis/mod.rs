@@ -10,7 +10,7 @@ mod plots;
 #[cfg(test)]
 mod tests;
 
-use super::{Experiment, Finding, Sample, Watched};
+use super::{Draw, Experiment, Finding, Progress, Recorder, Sample, Watched};
 use crate::agent::chooser::{Chooser, Greedy};
 use crate::agent::dqn::{Dqn, DqnSettings};
 use crate::agent::{Agent, Report};
@@ -18,6 +18,7 @@ use crate::environment::{Environment, Shuffle};
 use crate::error::LearnError;
 use crate::network::{Network, NetworkKind, NetworkSpec};
 use cluster::Test;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the experiment is made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,8 +158,87 @@ pub struct Runs {
     pub shrunk: Vec<Run>,
 }
 
-/// Runs the experiment as the thesis did; `progress` is told what is done next.
-pub fn run(settings: &ThesisSettings, progress: &mut dyn FnMut(&str)) -> Result<(Runs, Experiment), LearnError> {
+/// A part of the experiment that a policy goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Training,
+    Test1,
+    Test2,
+    Permuted,
+    Shrunk,
+}
+
+impl Runs {
+    fn push(&mut self, part: Part, run: Run, reports: Vec<Report>) {
+        match part {
+            Part::Training => self.training.push((run, reports)),
+            Part::Test1 => self.test1.push(run),
+            Part::Test2 => self.test2.push(run),
+            Part::Permuted => self.permuted.push(run),
+            Part::Shrunk => self.shrunk.push(run),
+        }
+    }
+}
+
+/// The experiment as far as it has come: what is done, and what is being recorded.
+struct Board {
+    settings: ThesisSettings,
+    state: Mutex<(Runs, Option<(Part, Policy, Recorder)>)>,
+}
+
+impl Board {
+    fn state(&self) -> MutexGuard<'_, (Runs, Option<(Part, Policy, Recorder)>)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, part: Part, policy: Policy, recorder: Recorder) {
+        self.state().1 = Some((part, policy, recorder));
+    }
+
+    /// Keeps what was recorded of the part that was begun last.
+    fn end(&self, reports: Vec<Report>) {
+        let (runs, recorded) = &mut *self.state();
+        if let Some((part, policy, recorder)) = recorded.take() {
+            runs.push(part, self.run(part, policy, recorder.take()), reports);
+        }
+    }
+
+    fn run(&self, part: Part, policy: Policy, samples: Vec<Sample>) -> Run {
+        let alive = match part {
+            Part::Training => self.settings.pods_of_round,
+            _ => cluster::alive(&self.settings, policy),
+        };
+        Run { policy, samples, alive: alive as usize }
+    }
+
+    /// Findings are about what is done; figures show what is under way, too.
+    fn experiment(&self) -> Experiment {
+        let (mut runs, recorded) = self.state().clone();
+        let settings = &self.settings;
+        let findings = findings::findings(settings, &runs);
+        if let Some((part, policy, recorder)) = recorded {
+            runs.push(part, self.run(part, policy, recorder.so_far()), Vec::new());
+        }
+        Experiment {
+            title: "The thesis, reproduced".into(),
+            summary: format!(
+                "{} nodes; DQN with DeepSets, {} steps of training; test 1: {} rounds of {} pods; test 2: {} pods, {} alive (EL-RL: {}).",
+                settings.nodes,
+                settings.agent.steps,
+                settings.rounds,
+                settings.pods_of_round,
+                settings.pods,
+                settings.alive,
+                settings.alive_with_latency
+            ),
+            findings,
+            sections: plots::sections(settings, &runs),
+        }
+    }
+}
+
+/// Runs the experiment as the thesis did.
+pub fn run(settings: &ThesisSettings, progress: Progress<'_>) -> Result<(Runs, Experiment), LearnError> {
     let trainer = DqnTrainer { settings: settings.agent.clone(), seed: settings.seed };
     run_with(settings, &trainer, progress)
 }
@@ -167,63 +247,50 @@ pub fn run(settings: &ThesisSettings, progress: &mut dyn FnMut(&str)) -> Result<
 pub fn run_with(
     settings: &ThesisSettings,
     trainer: &dyn Trainer,
-    progress: &mut dyn FnMut(&str),
+    progress: Progress<'_>,
 ) -> Result<(Runs, Experiment), LearnError> {
     if settings.nodes < 3 || settings.pods < 3 * settings.alive || settings.rounds == 0 {
         return Err(LearnError::Invalid(
             "the experiment needs at least 3 nodes, a round, and three times as many pods as stay alive".into(),
         ));
     }
-    let mut runs = Runs { changes: cluster::changes(settings), ..Runs::default() };
+    let runs = Runs { changes: cluster::changes(settings), ..Runs::default() };
+    let board = Arc::new(Board { settings: settings.clone(), state: Mutex::new((runs, None)) });
+    let drawn = Arc::clone(&board);
+    let draw: Draw = Arc::new(move || drawn.experiment());
     for policy in Policy::ALL {
         let mut chooser = None;
         if let Some(reward) = policy.reward() {
-            progress(&format!("training {}", policy.name()));
+            progress(&format!("training {}", policy.name()), &draw);
             let (watched, recorder) = Watched::new(cluster::training(settings, reward)?);
+            board.begin(Part::Training, policy, recorder);
             let trained = trainer.train(policy, watched, cluster::widths())?;
-            let run = Run { policy, samples: recorder.take(), alive: settings.pods_of_round as usize };
-            runs.training.push((run, trained.reports));
+            board.end(trained.reports);
             chooser = Some(trained.chooser);
         }
-        progress(&format!("testing {}", policy.name()));
+        progress(&format!("testing {}", policy.name()), &draw);
         let mut chooser = chooser.as_deref_mut();
-        let mut test = |test: Test, nodes: usize, shuffle: Shuffle| {
-            let environment = cluster::test(settings, test, policy, nodes, shuffle)?;
-            let samples = walk(environment, chooser.as_deref_mut(), settings.seed)?;
-            Ok::<Run, LearnError>(Run { policy, samples, alive: cluster::alive(settings, policy) as usize })
+        let mut test = |part: Part, test: Test, nodes: usize, shuffle: Shuffle| {
+            let (watched, recorder) = Watched::new(cluster::test(settings, test, policy, nodes, shuffle)?);
+            board.begin(part, policy, recorder);
+            walk(watched, chooser.as_deref_mut(), settings.seed)?;
+            board.end(Vec::new());
+            Ok::<(), LearnError>(())
         };
-        runs.test1.push(test(Test::One, settings.nodes, Shuffle::Never)?);
-        runs.test2.push(test(Test::Two, settings.nodes, Shuffle::Never)?);
+        test(Part::Test1, Test::One, settings.nodes, Shuffle::Never)?;
+        test(Part::Test2, Test::Two, settings.nodes, Shuffle::Never)?;
         if policy.reward().is_some() {
-            runs.permuted.push(test(Test::Two, settings.nodes, Shuffle::Decisions)?);
-            runs.shrunk.push(test(Test::Two, settings.nodes - 1, Shuffle::Never)?);
+            test(Part::Permuted, Test::Two, settings.nodes, Shuffle::Decisions)?;
+            test(Part::Shrunk, Test::Two, settings.nodes - 1, Shuffle::Never)?;
         }
     }
-    let experiment = Experiment {
-        title: "The thesis, reproduced".into(),
-        summary: format!(
-            "{} nodes; DQN with DeepSets, {} steps of training; test 1: {} rounds of {} pods; test 2: {} pods, {} alive (EL-RL: {}).",
-            settings.nodes,
-            settings.agent.steps,
-            settings.rounds,
-            settings.pods_of_round,
-            settings.pods,
-            settings.alive,
-            settings.alive_with_latency
-        ),
-        findings: findings::findings(settings, &runs),
-        sections: plots::sections(settings, &runs),
-    };
+    let experiment = board.experiment();
+    let runs = board.state().0.clone();
     Ok((runs, experiment))
 }
 
 /// Goes through an episode: by a chooser, or as the default scheduler would.
-fn walk(
-    environment: crate::environment::ClusterEnvironment,
-    mut chooser: Option<&mut (dyn Chooser + 'static)>,
-    seed: u64,
-) -> Result<Vec<Sample>, LearnError> {
-    let (mut watched, recorder) = Watched::new(environment);
+fn walk(mut watched: Watched, mut chooser: Option<&mut (dyn Chooser + 'static)>, seed: u64) -> Result<(), LearnError> {
     watched.reset(seed)?;
     loop {
         let action = match &mut chooser {
@@ -231,7 +298,7 @@ fn walk(
             None => watched.environment.policy_action()?,
         };
         if watched.step(action)?.is_last() {
-            return Ok(recorder.take());
+            return Ok(());
         }
     }
 }

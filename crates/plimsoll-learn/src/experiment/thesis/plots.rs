@@ -36,7 +36,7 @@ pub fn sections(settings: &ThesisSettings, runs: &Runs) -> Vec<Section> {
             .extend(list.iter().map(|run| pods(run, &format!("{}: {what}", run.policy.name()), usize::MAX, &changes)));
     }
     let section = |heading: &str, lead: &str, figures: Vec<Figure>| (heading.to_owned(), lead.to_owned(), figures);
-    vec![
+    let sections = vec![
         section(
             "Test 1",
             "Deployments of one pod are created one by one, then all are deleted, round after round.",
@@ -57,7 +57,8 @@ pub fn sections(settings: &ThesisSettings, runs: &Runs) -> Vec<Section> {
             "Test 2 with the same policies on nodes in another order, and on fewer nodes.",
             others,
         ),
-    ]
+    ];
+    sections.into_iter().filter(|(.., figures)| figures.iter().any(|figure| !figure.lines.is_empty())).collect()
 }
 
 /// Active nodes and latency of several runs.

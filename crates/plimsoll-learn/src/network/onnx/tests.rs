@@ -1,25 +1,7 @@
 use super::*;
 use crate::network::{NetworkKind, NetworkSpec};
+use crate::protobuf::{bytes as field, number as whole};
 use plimsoll_core::rng::Rng;
-
-/// A field of a protobuf message: its number and bytes.
-fn field(number: u64, bytes: &[u8]) -> Vec<u8> {
-    [varint(number << 3 | 2), varint(bytes.len() as u64), bytes.to_vec()].concat()
-}
-
-fn whole(number: u64, value: u64) -> Vec<u8> {
-    [varint(number << 3), varint(value)].concat()
-}
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
-}
 
 /// `output = operator(inputs)`.
 fn node(operator: &str, inputs: &[&str], output: &str, attributes: &[Vec<u8>]) -> Vec<u8> {
