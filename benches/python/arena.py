@@ -27,7 +27,7 @@ class Workload:
     """Which pods come to which nodes; times are in nanoseconds, CPU in thousandths of a core."""
 
     # (nodes, CPU, memory, pods) of each kind.
-    kinds: tuple[tuple[int, int, int, int], ...] = ((25, 16_000, 64 * GIB, 110), (25, 32_000, 96 * GIB, 110))
+    kinds: tuple[tuple[int, int, int, int], ...] = ((50, 24_000, 80 * GIB, 110),)
     # (CPU, memory), each as likely as the others.
     shapes: tuple[tuple[int, int], ...] = ((500, GIB), (1000, 4 * GIB), (2000, 2 * GIB), (4000, 8 * GIB))
     gap: float = 1.0 * SECOND

@@ -1,14 +1,15 @@
 //! The learners that `bench-learn` measures: ours, on the workload that `benches/python/arena.py` has too.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use plimsoll_learn::agent::chooser::{Chooser, Greedy, Rule};
 use plimsoll_learn::agent::dqn::{Dqn, DqnSettings};
+use plimsoll_learn::agent::imitation::{Imitation, ImitationSettings};
 use plimsoll_learn::agent::ppo::{Ppo, PpoSettings};
 use plimsoll_learn::agent::Agent;
 use plimsoll_learn::environment::arena::{Arena, ArenaSettings, Made, Shape};
 use plimsoll_learn::environment::{Environment, VectorEnvironment};
 use plimsoll_learn::network::{Network, NetworkKind, NetworkSpec};
-use plimsoll_learn::observation::{Observe, Plain};
+use plimsoll_learn::observation::{Observation, Observe, Plain};
 use plimsoll_learn::reward::{RewardSpec, Rewards};
 use plimsoll_sim::fleet::{Fleet, Machine, Pool};
 use plimsoll_sim::world::power::PowerCurve;
@@ -23,7 +24,7 @@ pub const EVALUATION: Range<u64> = 1_000_000..1_000_010;
 /// What is rewarded.
 const REWARD: &str = "compress";
 /// Environments that are stepped together where nothing is learned.
-const SIDE_BY_SIDE: usize = 256;
+const SIDE_BY_SIDE: usize = 64;
 
 /// Which pods come to which nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,10 +42,10 @@ pub struct Workload {
 }
 
 impl Default for Workload {
-    /// 50 nodes of two kinds, about half of whose CPU is in use.
+    /// 50 nodes, about half of whose CPU is in use.
     fn default() -> Self {
         Self {
-            kinds: vec![(25, 16_000, 64 << 30, 110), (25, 32_000, 96 << 30, 110)],
+            kinds: vec![(50, 24_000, 80 << 30, 110)],
             shapes: vec![(500, 1 << 30), (1000, 4 << 30), (2000, 2 << 30), (4000, 8 << 30)],
             gap_s: 1.0,
             lifetime_s: 320.0,
@@ -189,23 +190,32 @@ pub fn run(task: &Task) -> Result<Line> {
     Ok(Line { processor_s: processor_seconds() - before, ..line })
 }
 
-/// Many environments side by side, always the first node with room; without a policy.
+/// Many environments side by side on each core, always the first node with room; without a policy.
 fn environment(task: &Task) -> Result<Line> {
-    let workload = Workload::default();
-    let arenas = (0..SIDE_BY_SIDE).map(|_| workload.arena()).collect::<Result<Vec<_>>>()?;
-    let mut vector = VectorEnvironment::new(arenas, task.seed, SIDE_BY_SIDE / 8)?;
-    let mut actions = vec![0; SIDE_BY_SIDE];
-    let rounds = task.steps.div_ceil(SIDE_BY_SIDE as u64);
-    let start = Instant::now();
-    for _ in 0..rounds {
-        let seen = vector.observations();
-        for (at, action) in actions.iter_mut().enumerate() {
-            *action = seen.mask_of(at).iter().position(|allowed| *allowed).unwrap_or(0);
+    let cores = rayon::current_num_threads() as u64;
+    let rounds = task.steps.div_ceil(cores * SIDE_BY_SIDE as u64);
+    let walk = |core: u64| -> Result<()> {
+        let workload = Workload::default();
+        let arenas = (0..SIDE_BY_SIDE).map(|_| workload.arena()).collect::<Result<Vec<_>>>()?;
+        // As many as are worth a core of their own: this one's.
+        let mut vector = VectorEnvironment::new(arenas, task.seed + core, SIDE_BY_SIDE)?;
+        let mut actions = vec![0; SIDE_BY_SIDE];
+        for _ in 0..rounds {
+            let seen = vector.observations();
+            for (at, action) in actions.iter_mut().enumerate() {
+                *action = seen.mask_of(at).iter().position(|allowed| *allowed).unwrap_or(0);
+            }
+            vector.step(&actions)?;
         }
-        vector.step(&actions)?;
-    }
+        Ok(())
+    };
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let walks: Vec<_> = (0..cores).map(|core| scope.spawn(move || walk(core))).collect();
+        walks.into_iter().try_for_each(|walk| walk.join().map_err(|_| anyhow!("a thread panicked"))?)
+    })?;
     let seconds = start.elapsed().as_secs_f64();
-    Ok(Line { steps_per_s: (rounds * SIDE_BY_SIDE as u64) as f64 / seconds, seconds, ..Line::default() })
+    Ok(Line { steps_per_s: (cores * rounds * SIDE_BY_SIDE as u64) as f64 / seconds, seconds, ..Line::default() })
 }
 
 fn spec(kind: NetworkKind) -> NetworkSpec {
@@ -232,10 +242,16 @@ fn agent(what: &str, task: &Task) -> Result<(Box<dyn Agent>, NetworkSpec, u64)> 
         "ppo" => (Box::new(Ppo::new(as_sb3(steps), &sets, arenas(8)?, seed)?), sets, 0),
         "fast" => {
             let factored = spec(NetworkKind::Factored);
-            let settings = PpoSettings { steps, length: 64, epochs: 4, batch: 512, ..PpoSettings::default() };
-            (Box::new(Ppo::new(settings, &factored, arenas(32)?, seed)?), factored, 0)
+            (Box::new(Ppo::new(quick(steps), &factored, arenas(32)?, seed)?), factored, 0)
         }
-        other => bail!("there is no learner {other}; there are env, best-fit, dqn, dqn-10, ppo, fast"),
+        "imitation" => {
+            let factored = spec(NetworkKind::Factored);
+            let settings = ImitationSettings { steps, learning_rate: 3e-3, ..ImitationSettings::default() };
+            let mut rule = Rule::by_name("best-fit", &Plain::default().node_features())?;
+            let expert = move |_: usize, seen: &Observation| rule.choose(seen);
+            (Box::new(Imitation::new(settings, &factored, arenas(16)?, Box::new(expert), seed)?), factored, 0)
+        }
+        other => bail!("there is no learner {other}; there are env, best-fit, dqn, dqn-10, ppo, fast, imitation"),
     })
 }
 
@@ -248,6 +264,21 @@ fn as_sb3(steps: u64) -> PpoSettings {
         batch: 256,
         learning_rate: 3e-4,
         anneal: false,
+        entropy: 0.0,
+        ..PpoSettings::default()
+    }
+}
+
+/// Settings that suit this workload: many short walks, and no further ahead than needed.
+fn quick(steps: u64) -> PpoSettings {
+    PpoSettings {
+        steps,
+        length: 64,
+        epochs: 2,
+        batch: 256,
+        learning_rate: 5e-3,
+        anneal: false,
+        gamma: 0.9,
         entropy: 0.0,
         ..PpoSettings::default()
     }
@@ -303,14 +334,12 @@ fn returns<C: Chooser>(make: impl Fn() -> Result<C> + Sync) -> Result<Vec<f64>> 
     EVALUATION.into_par_iter().map(one).collect()
 }
 
-/// Seconds of processor time of all threads so far, where Linux tells.
+/// Seconds of processor time of all threads so far, those that ended too, where Linux tells.
 fn processor_seconds() -> f64 {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let time = |task: std::fs::DirEntry| -> Option<f64> {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<f64>().ok()
-    };
-    tasks.filter_map(time).sum::<f64>() / 1e9
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which stands in brackets: in user mode, then in the kernel, in hundredths of a second.
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
 /// Walks that both environments are held against: the workload itself, and a cluster that is too small for its pods.

@@ -28,20 +28,28 @@ const SPEEDS: &[(Part, Runner, &str, u64)] = &[
     (Part::Environment, Runner::Python { threads: 1 }, "env", 50_000),
     (Part::Environment, Runner::Plimsoll { threads: 1 }, "env", 10_000_000),
     (Part::Environment, Runner::Plimsoll { threads: 0 }, "env", 20_000_000),
-    (Part::Dqn, Runner::Python { threads: 1 }, "dqn", 3_000),
-    (Part::Dqn, Runner::Python { threads: 0 }, "dqn", 3_000),
-    (Part::Dqn, Runner::Plimsoll { threads: 0 }, "dqn", 20_000),
-    (Part::Dqn, Runner::Plimsoll { threads: 0 }, "dqn-10", 20_000),
-    (Part::Ppo, Runner::Python { threads: 1 }, "ppo", 6_144),
-    (Part::Ppo, Runner::Python { threads: 0 }, "ppo", 6_144),
-    (Part::Ppo, Runner::Python { threads: 1 }, "ppo-mlp", 6_144),
-    (Part::Ppo, Runner::Plimsoll { threads: 0 }, "ppo", 12_288),
+    (Part::Dqn, Runner::Python { threads: 1 }, "dqn", 2_300),
+    (Part::Dqn, Runner::Python { threads: 0 }, "dqn", 2_300),
+    (Part::Dqn, Runner::Plimsoll { threads: 1 }, "dqn", 6_000),
+    (Part::Dqn, Runner::Plimsoll { threads: 0 }, "dqn", 10_000),
+    (Part::Dqn, Runner::Plimsoll { threads: 0 }, "dqn-10", 10_000),
+    (Part::Ppo, Runner::Python { threads: 1 }, "ppo", 4_096),
+    (Part::Ppo, Runner::Python { threads: 0 }, "ppo", 4_096),
+    (Part::Ppo, Runner::Python { threads: 1 }, "ppo-mlp", 8_192),
+    (Part::Ppo, Runner::Plimsoll { threads: 1 }, "ppo", 4_096),
+    (Part::Ppo, Runner::Plimsoll { threads: 0 }, "ppo", 8_192),
 ];
 
 /// What Python may take to learn: learner, steps, and steps from one evaluation to the next.
-const RIVALS: &[(&str, u64, u64)] = &[("dqn", 20_000, 1_000), ("ppo", 40_960, 4_096), ("ppo-mlp", 102_400, 10_240)];
-/// Ours: whoever is to reach the best return of those, with the most steps it may take.
-const RACERS: &[(&str, u64, u64)] = &[("fast", 400_000, 2_048), ("dqn-10", 40_000, 500)];
+const RIVALS: &[(&str, u64, u64)] = &[
+    ("dqn", 12_000, 1_000),
+    ("ppo", 12_288, 1),
+    ("ppo-mlp", 24_576, 1),
+    ("ppo-quick", 24_576, 1),
+];
+/// Ours: who is to reach the best return of those, with the most steps it may take.
+const RACERS: &[(&str, u64, u64)] =
+    &[("fast", 100_000, 1), ("imitation", 20_000, 1), ("ppo", 24_576, 1), ("dqn-10", 12_000, 1_000)];
 
 fn main() -> ExitCode {
     match start() {
@@ -101,8 +109,11 @@ fn run(runner: Runner, what: &str, rest: &[String]) -> Result<Line> {
             let mut command = Command::new(PYTHON);
             // OpenMP must not spin where cores are shared: a waiting thread would take the time of the one it waits for.
             command.arg(LEARNERS).env("OMP_WAIT_POLICY", "PASSIVE");
-            let what = what.strip_suffix("-mlp").map_or(vec![what], |what| vec![what, "-network", "mlp"]);
-            command.args(what);
+            command.args(match what {
+                "ppo-mlp" => vec!["ppo", "-network", "mlp"],
+                "ppo-quick" => vec!["ppo", "-quick"],
+                what => vec![what],
+            });
             if threads > 0 {
                 command.args(["-threads", &threads.to_string()]).env("OMP_NUM_THREADS", threads.to_string());
             }
@@ -149,7 +160,7 @@ fn speeds() -> Result<Vec<Speed>> {
     Ok(speeds)
 }
 
-/// The learners in Python have their steps; ours then has to reach the best return that any of them did.
+/// The learners in Python have their steps; ours then has to reach the best return that any of them settled at.
 fn race(seed: u64) -> Result<Race> {
     let curve = |runner: Runner, (what, steps, every): &(&str, u64, u64), until: Option<f64>| {
         let mut given = vec![
@@ -159,16 +170,16 @@ fn race(seed: u64) -> Result<Race> {
         ];
         given.extend(until.map(|until| ("until", until.to_string())));
         let line = run(runner, what, &options(&given))?;
-        let best = line.curve.iter().map(|point| point.2).fold(f64::NEG_INFINITY, f64::max);
-        eprintln!("{what:>8} {runner:<24} seed {seed}: {best:.1} at best, {:.1} s", line.seconds);
+        let last = line.curve.last().map_or(f64::NAN, |point| point.2);
+        eprintln!("{what:>9} {runner:<24} seed {seed}: {last:.1} after {:.1} s", line.seconds);
         Ok::<_, anyhow::Error>(((*what).to_owned(), line))
     };
     let python = Runner::Python { threads: 1 };
     let theirs = RIVALS.iter().map(|rival| curve(python, rival, None)).collect::<Result<Vec<_>>>()?;
-    let best = theirs.iter().flat_map(|(_, line)| &line.curve).map(|point| point.2).fold(f64::NEG_INFINITY, f64::max);
+    let goal = theirs.iter().map(|(_, line)| learn_report::settled(line)).fold(f64::NEG_INFINITY, f64::max);
     let ours = Runner::Plimsoll { threads: 0 };
-    let ours = RACERS.iter().map(|racer| curve(ours, racer, Some(best))).collect::<Result<Vec<_>>>()?;
-    Ok(Race { seed, goal: best, theirs, ours })
+    let ours = RACERS.iter().map(|racer| curve(ours, racer, Some(goal))).collect::<Result<Vec<_>>>()?;
+    Ok(Race { seed, goal, theirs, ours })
 }
 
 fn all_decisions() -> Result<Vec<Decisions>> {
