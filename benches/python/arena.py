@@ -131,10 +131,13 @@ class Arena(gymnasium.Env):
         free_memory = self.free_memory[node] - sign * memory
         self.free_cpu[node] = free_cpu
         self.free_memory[node] = free_memory
-        cpu_share, memory_share = free_cpu / self.cpu_capacity[node], free_memory / self.memory_capacity[node]
-        self.off_half[node] = 1.0 - cpu_share - memory_share
+        # Single precision, as observations are: ties must be ties.
+        cpu_capacity, memory_capacity = self.cpu_capacity[node], self.memory_capacity[node]
+        cpu_used = np.float32(cpu_capacity - free_cpu) / np.float32(cpu_capacity)
+        memory_used = np.float32(memory_capacity - free_memory) / np.float32(memory_capacity)
+        self.off_half[node] = float(cpu_used + memory_used) - 1.0
         row = self.rows[node]
-        row[0], row[1], row[3] = cpu_share, memory_share, pods / PODS
+        row[0], row[1], row[3] = 1.0 - cpu_used, 1.0 - memory_used, pods / PODS
 
     def advance(self) -> bool:
         """Go on to the next decision; False when no pod comes any more."""

@@ -202,7 +202,7 @@ def dqn(steps: int, seed: int, evaluate_every: int, settings: DqnSettings = DqnS
 
 # Environments, and settings of MaskablePPO: the usual ones, and those with which ours is quickest on this workload.
 USUAL = 8, {"n_steps": 256, "batch_size": 256}
-QUICK = 32, {"n_steps": 64, "batch_size": 256, "n_epochs": 2, "learning_rate": 5e-3, "gamma": 0.9}
+QUICK = 4, {"n_steps": 256, "batch_size": 256, "n_epochs": 2, "learning_rate": 5e-3, "gamma": 0.9}
 
 
 def ppo(steps: int, seed: int, evaluate_every: int, network: str, quick: bool) -> dict:

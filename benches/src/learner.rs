@@ -1,11 +1,11 @@
 //! The learners that `bench-learn` measures: ours, on the workload that `benches/python/arena.py` has too.
 
 use anyhow::{Context, Result, anyhow, bail};
+use plimsoll_learn::agent::Agent;
 use plimsoll_learn::agent::chooser::{Chooser, Greedy, Rule};
 use plimsoll_learn::agent::dqn::{Dqn, DqnSettings};
 use plimsoll_learn::agent::imitation::{Imitation, ImitationSettings};
 use plimsoll_learn::agent::ppo::{Ppo, PpoSettings};
-use plimsoll_learn::agent::Agent;
 use plimsoll_learn::environment::arena::{Arena, ArenaSettings, Made, Shape};
 use plimsoll_learn::environment::{Environment, VectorEnvironment};
 use plimsoll_learn::network::{Network, NetworkKind, NetworkSpec};
@@ -242,7 +242,7 @@ fn agent(what: &str, task: &Task) -> Result<(Box<dyn Agent>, NetworkSpec, u64)> 
         "ppo" => (Box::new(Ppo::new(as_sb3(steps), &sets, arenas(8)?, seed)?), sets, 0),
         "fast" => {
             let factored = spec(NetworkKind::Factored);
-            (Box::new(Ppo::new(quick(steps), &factored, arenas(32)?, seed)?), factored, 0)
+            (Box::new(Ppo::new(quick(steps), &factored, arenas(4)?, seed)?), factored, 0)
         }
         "imitation" => {
             let factored = spec(NetworkKind::Factored);
@@ -269,11 +269,11 @@ fn as_sb3(steps: u64) -> PpoSettings {
     }
 }
 
-/// Settings that suit this workload: many short walks, and no further ahead than needed.
+/// Settings that suit this workload: many updates from few steps, and no further ahead than needed.
 fn quick(steps: u64) -> PpoSettings {
     PpoSettings {
         steps,
-        length: 64,
+        length: 256,
         epochs: 2,
         batch: 256,
         learning_rate: 5e-3,

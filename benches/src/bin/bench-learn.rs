@@ -41,12 +41,8 @@ const SPEEDS: &[(Part, Runner, &str, u64)] = &[
 ];
 
 /// What Python may take to learn: learner, steps, and steps from one evaluation to the next.
-const RIVALS: &[(&str, u64, u64)] = &[
-    ("dqn", 12_000, 1_000),
-    ("ppo", 12_288, 1),
-    ("ppo-mlp", 24_576, 1),
-    ("ppo-quick", 24_576, 1),
-];
+const RIVALS: &[(&str, u64, u64)] =
+    &[("dqn", 12_000, 1_000), ("ppo", 12_288, 1), ("ppo-mlp", 24_576, 1), ("ppo-quick", 24_576, 1)];
 /// Ours: who is to reach the best return of those, with the most steps it may take.
 const RACERS: &[(&str, u64, u64)] =
     &[("fast", 100_000, 1), ("imitation", 20_000, 1), ("ppo", 24_576, 1), ("dqn-10", 12_000, 1_000)];
@@ -163,11 +159,8 @@ fn speeds() -> Result<Vec<Speed>> {
 /// The learners in Python have their steps; ours then has to reach the best return that any of them settled at.
 fn race(seed: u64) -> Result<Race> {
     let curve = |runner: Runner, (what, steps, every): &(&str, u64, u64), until: Option<f64>| {
-        let mut given = vec![
-            ("steps", steps.to_string()),
-            ("seed", seed.to_string()),
-            ("evaluate-every", every.to_string()),
-        ];
+        let mut given =
+            vec![("steps", steps.to_string()), ("seed", seed.to_string()), ("evaluate-every", every.to_string())];
         given.extend(until.map(|until| ("until", until.to_string())));
         let line = run(runner, what, &options(&given))?;
         let last = line.curve.last().map_or(f64::NAN, |point| point.2);

@@ -62,6 +62,11 @@ fn end(at: u64, node: u32, shape: u32) -> End {
     Reverse(u128::from(at) << 64 | u128::from(node) << 32 | u128::from(shape))
 }
 
+/// When a pod ends, its node, and its shape.
+fn parts(Reverse(end): End) -> (u64, usize, u32) {
+    ((end >> 64) as u64, (end >> 32) as u32 as usize, end as u32)
+}
+
 /// A cluster of CPU, memory and pod counts.
 pub struct Arena {
     arrivals: Box<dyn Arrivals>,
@@ -225,14 +230,13 @@ impl Arena {
     /// Pods that end up to a time leave.
     #[inline]
     fn end_pods(&mut self, to: u64) {
-        while let Some(&Reverse(end)) = self.ends.peek() {
-            let at = (end >> 64) as u64;
+        while let Some((at, node, shape)) = self.ends.peek().copied().map(parts) {
             if at > to {
                 break;
             }
             self.ends.pop();
             self.pass(at);
-            self.change((end >> 32) as u32 as usize, end as u32, -1.0);
+            self.change(node, shape, -1.0);
         }
         self.pass(to);
     }
