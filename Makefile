@@ -105,9 +105,20 @@ $(VENV)/ready: benches/python/requirements.txt
 	$(VENV)/bin/pip install --quiet --requirement $<
 	touch $@
 
+# The learners need PyTorch, some gigabytes of it, which the simulator should not have to wait for.
+VENV_LEARN := target/bench/venv-learn
+$(VENV_LEARN)/ready: benches/python/requirements-learn.txt
+	python3 -m venv $(VENV_LEARN)
+	$(VENV_LEARN)/bin/pip install --quiet --requirement $<
+	touch $@
+
 .PHONY: bench-sim
 bench-sim: oracle $(VENV)/ready ## Measure the simulator beside the stock framework and numpy; docs/benchmarks-sim.md
 	$(CARGO) run --locked --release --package plimsoll-bench --bin bench-sim
+
+.PHONY: bench-learn
+bench-learn: $(VENV_LEARN)/ready ## Measure environment, learners and models beside numpy, PyTorch and SB3; docs/benchmarks-learn.md
+	$(CARGO) run --locked --release --package plimsoll-bench --bin bench-learn
 
 .PHONY: soak
 soak: ## Random events, many thousand times: incremental state equals recomputed state

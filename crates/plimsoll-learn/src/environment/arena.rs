@@ -17,6 +17,7 @@ use crate::reward::{Context, Judgement, Loads, NodeLoad, Placed, Rewards};
 use plimsoll_core::telemetry::PowerCurve;
 use plimsoll_sim::fleet::Fleet;
 use plimsoll_sim::simulation::Readings;
+use pulp::{Simd, WithSimd};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -54,8 +55,17 @@ struct Kind {
     price: f64,
 }
 
-/// A pod that runs, by when it ends, its node and its shape.
-type End = Reverse<(u64, u32, u32)>;
+/// A pod that runs: when it ends, then its node, then its shape, as one number, since the queue compares little else.
+type End = Reverse<u128>;
+
+fn end(at: u64, node: u32, shape: u32) -> End {
+    Reverse(u128::from(at) << 64 | u128::from(node) << 32 | u128::from(shape))
+}
+
+/// When a pod ends, its node, and its shape.
+fn parts(Reverse(end): End) -> (u64, usize, u32) {
+    ((end >> 64) as u64, (end >> 32) as u32 as usize, end as u32)
+}
 
 /// A cluster of CPU, memory and pod counts.
 pub struct Arena {
@@ -64,6 +74,7 @@ pub struct Arena {
     settings: ArenaSettings,
     judges_placements: bool,
     judges_accruals: bool,
+    needs_context: bool,
     kinds: Vec<Kind>,
     /// The kind of each node.
     kind: Vec<u32>,
@@ -133,6 +144,7 @@ impl Arena {
         Ok(Self {
             judges_placements: rewards.judges_placements(),
             judges_accruals: rewards.judges_accruals(),
+            needs_context: rewards.needs_context(),
             arrivals: Box::new(arrivals),
             rewards,
             settings,
@@ -218,13 +230,13 @@ impl Arena {
     /// Pods that end up to a time leave.
     #[inline]
     fn end_pods(&mut self, to: u64) {
-        while let Some(&Reverse((at, node, shape))) = self.ends.peek() {
+        while let Some((at, node, shape)) = self.ends.peek().copied().map(parts) {
             if at > to {
                 break;
             }
             self.ends.pop();
             self.pass(at);
-            self.change(node as usize, shape, -1.0);
+            self.change(node, shape, -1.0);
         }
         self.pass(to);
     }
@@ -234,7 +246,7 @@ impl Arena {
     fn put(&mut self, node: usize) {
         self.change(node, self.pod.shape, 1.0);
         if let Some(lifetime) = self.pod.lifetime {
-            self.ends.push(Reverse((self.now.saturating_add(lifetime), node as u32, self.pod.shape)));
+            self.ends.push(end(self.now.saturating_add(lifetime), node as u32, self.pod.shape));
         }
     }
 
@@ -243,13 +255,8 @@ impl Arena {
     fn refresh_mask(&mut self) -> usize {
         let shape = &self.shapes[self.pod.shape as usize];
         let (cpu, memory) = (shape.cpu_milli as f64, shape.memory as f64);
-        let mut count = 0;
-        let free = self.cpu.iter().zip(&self.memory);
-        for (allowed, (free_cpu, free_memory)) in self.observation.mask.iter_mut().zip(free) {
-            *allowed = (*free_cpu >= cpu) & (*free_memory >= memory);
-            count += usize::from(*allowed);
-        }
-        count
+        let Self { cpu: free_cpu, memory: free_memory, observation, .. } = self;
+        pulp::Arch::new().dispatch(Room { cpu, memory, free_cpu, free_memory, mask: &mut observation.mask })
     }
 
     /// Goes on to the next decision; false when no pod comes any more.
@@ -283,8 +290,11 @@ impl Arena {
     /// What a placement is worth at once.
     #[inline]
     fn judge(&self, chosen: usize, before: NodeLoad) -> Judgement {
-        let active = self.taken.iter().filter(|taken| taken.pods > 0).count() as f64 / self.taken.len() as f64;
-        let context = Context { power: active, ..Context::default() };
+        let mut context = Context::default();
+        if self.needs_context {
+            let active = self.taken.iter().filter(|taken| taken.pods > 0).count();
+            context.power = active as f64 / self.taken.len() as f64;
+        }
         self.rewards.placement(&Placed { loads: &self.loads, chosen, before, constraint: None, context })
     }
 
@@ -307,6 +317,29 @@ impl Arena {
         self.loads = Loads::new(nodes);
         (self.flow, self.read) = (Flow::default(), Readings::default());
         (self.now, self.steps, self.rejected) = (0, 0, 0);
+    }
+}
+
+/// Which nodes have room, found by the widest vectors that the processor has; how many these are.
+struct Room<'a> {
+    cpu: f64,
+    memory: f64,
+    free_cpu: &'a [f64],
+    free_memory: &'a [f64],
+    mask: &'a mut [bool],
+}
+
+impl WithSimd for Room<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> usize {
+        let mut count = 0_u64;
+        for ((allowed, cpu), memory) in self.mask.iter_mut().zip(self.free_cpu).zip(self.free_memory) {
+            *allowed = (*cpu >= self.cpu) & (*memory >= self.memory);
+            count += u64::from(*allowed);
+        }
+        count as usize
     }
 }
 

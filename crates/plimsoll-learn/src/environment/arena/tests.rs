@@ -73,9 +73,9 @@ proptest! {
         let mut rng = Rng::new(seed);
         loop {
             let mut taken = vec![(0, 0, 0); 7];
-            for Reverse((_, node, shape)) in &arena.ends {
-                let shape = arena.shapes[*shape as usize];
-                let sum = &mut taken[*node as usize];
+            for (_, node, shape) in arena.ends.iter().copied().map(parts) {
+                let shape = arena.shapes[shape as usize];
+                let sum = &mut taken[node];
                 *sum = (sum.0 + shape.cpu_milli, sum.1 + shape.memory, sum.2 + 1);
             }
             for (node, (cpu, memory, pods)) in taken.into_iter().enumerate() {
