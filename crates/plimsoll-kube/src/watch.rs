@@ -126,3 +126,37 @@ async fn apply<K: Watched>(known: &mut Known, mut object: K, inbox: &Inbox) -> R
     }
     inbox.send(Input::Event(Event::apply(object))).await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+
+    fn pod(name: &str, uid: &str) -> Pod {
+        stub(&("default".into(), name.into()), uid)
+    }
+
+    #[test]
+    fn who_takes_the_name_of_another_replaces_it() {
+        let mut known = Known::default();
+        assert!(known.apply(&pod("a", "1")).is_none());
+        assert!(known.apply(&pod("a", "1")).is_none());
+        let replaced = known.apply(&pod("a", "2")).unwrap();
+        assert_eq!(replaced.metadata.uid.as_deref(), Some("1"));
+        assert_eq!(replaced.metadata.namespace.as_deref(), Some("default"));
+        known.delete(&pod("a", "2"));
+        assert!(known.apply(&pod("a", "3")).is_none());
+    }
+
+    #[test]
+    fn what_is_no_longer_listed_is_gone() {
+        let (mut known, mut listed) = (Known::default(), Known::default());
+        for (name, uid) in [("a", "1"), ("b", "2"), ("c", "3")] {
+            known.apply(&pod(name, uid));
+        }
+        listed.apply(&pod("b", "2"));
+        listed.apply(&pod("c", "4"));
+        let gone: Vec<_> = known.without::<Pod>(&listed).filter_map(|pod| pod.metadata.uid).collect();
+        assert_eq!(gone, ["1", "3"]);
+    }
+}
