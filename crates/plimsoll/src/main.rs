@@ -44,6 +44,8 @@ enum Command {
     Models(commands::models::Args),
     Tune(commands::tune::Args),
     Demo(commands::demo::Args),
+    #[cfg(target_os = "linux")]
+    Lab(commands::lab::Args),
     #[cfg(feature = "burn")]
     Experiment(commands::experiment::Args),
 }
@@ -106,6 +108,8 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Models(args) => commands::models::run(args, out),
         Command::Tune(args) => commands::tune::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
+        #[cfg(target_os = "linux")]
+        Command::Lab(args) => commands::lab::run(args, out),
         #[cfg(feature = "burn")]
         Command::Experiment(args) => commands::experiment::run(args, out),
     }
