@@ -34,7 +34,7 @@ demo: ## Place a workload and show the reasons, then compare policies over time
 # The tests have built the command line already; built alone, with fewer features, the engine would be compiled anew.
 .PHONY: test
 test: PLIMSOLL := $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
-test: lint test-rust test-go sample conformance faithful ## Everything a change must pass: lint, tests, golden and fresh cases
+test: lint lab test-rust test-go sample conformance faithful ## Everything a change must pass: lint, tests, golden and fresh cases
 
 .PHONY: build
 build: oracle ## Build the command line and the tools
@@ -93,6 +93,25 @@ faithful: oracle ## Simulated placements are those of kube-scheduler, one by one
 .PHONY: oracle
 oracle:
 	cd conformance && go build -o ../bin/ ./cmd/...
+
+# The real control plane, of the versions that lab/go.mod names. Without cached packages it takes ten minutes or more.
+LAB := bin/lab
+LAB_KUBERNETES = $(shell awk '$$1 == "k8s.io/kubernetes" && $$2 ~ /^v/ { print $$2 }' lab/go.mod)
+LAB_PARTS = $(subst ., ,$(LAB_KUBERNETES:v%=%))
+LAB_FLAGS = -s -w \
+	-X k8s.io/component-base/version.gitVersion=$(LAB_KUBERNETES) \
+	-X k8s.io/component-base/version.gitMajor=$(word 1,$(LAB_PARTS)) \
+	-X k8s.io/component-base/version.gitMinor=$(word 2,$(LAB_PARTS))
+LAB_PROGRAMS := $(addprefix k8s.io/kubernetes/cmd/,kube-apiserver kube-controller-manager kube-scheduler) sigs.k8s.io/kwok/cmd/kwok
+
+.PHONY: lab
+lab: $(LAB)/built ## Build the real control plane that `plimsoll lab` runs; only where lab/go.mod changed
+
+$(LAB)/built: lab/go.mod lab/go.sum
+	mkdir -p $(LAB)
+	cd lab && go build -trimpath -ldflags "$(LAB_FLAGS)" -o ../$(LAB)/ $(LAB_PROGRAMS)
+	cd lab && go build -trimpath -ldflags "-s -w" -o ../$(LAB)/etcd go.etcd.io/etcd/server/v3
+	touch $@
 
 .PHONY: bench-core
 bench-core: oracle ## Measure decisions beside the stock scheduler's, and write docs/benchmarks.md

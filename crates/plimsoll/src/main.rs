@@ -47,6 +47,8 @@ enum Command {
     Tune(commands::tune::Args),
     Run(commands::run::Args),
     Demo(commands::demo::Args),
+    #[cfg(target_os = "linux")]
+    Lab(commands::lab::Args),
     #[cfg(feature = "burn")]
     Experiment(commands::experiment::Args),
 }
@@ -110,6 +112,8 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Tune(args) => commands::tune::run(args, out),
         Command::Run(args) => commands::run::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
+        #[cfg(target_os = "linux")]
+        Command::Lab(args) => commands::lab::run(args, out),
         #[cfg(feature = "burn")]
         Command::Experiment(args) => commands::experiment::run(args, out),
     }

@@ -9,6 +9,8 @@ pub mod evaluate;
 #[cfg(feature = "burn")]
 pub mod experiment;
 pub mod explain;
+#[cfg(target_os = "linux")]
+pub mod lab;
 pub mod models;
 pub mod place;
 pub mod policies;
