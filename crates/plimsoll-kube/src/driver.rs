@@ -120,7 +120,6 @@ impl Driver {
             }
             // With work left, only what is there is taken in.
             let taken = if busy {
-                inbox.try_recv().ok().map(|input| inputs.push(input));
                 while inputs.len() < BATCH
                     && let Ok(input) = inbox.try_recv()
                 {

@@ -180,14 +180,17 @@ impl Runs {
     }
 }
 
-/// The experiment as far as it has come: what is done, and what is being recorded.
+/// What is done, and what is being recorded.
+type SoFar = (Runs, Option<(Part, Policy, Recorder)>);
+
+/// The experiment as far as it has come.
 struct Board {
     settings: ThesisSettings,
-    state: Mutex<(Runs, Option<(Part, Policy, Recorder)>)>,
+    state: Mutex<SoFar>,
 }
 
 impl Board {
-    fn state(&self) -> MutexGuard<'_, (Runs, Option<(Part, Policy, Recorder)>)> {
+    fn state(&self) -> MutexGuard<'_, SoFar> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
