@@ -34,7 +34,7 @@ demo: ## Place a workload and show the reasons, then compare policies over time
 # The tests have built the command line already; built alone, with fewer features, the engine would be compiled anew.
 .PHONY: test
 test: PLIMSOLL := $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
-test: lint lab test-rust test-go sample conformance faithful ## Everything a change must pass: lint, tests, golden and fresh cases
+test: lint test-rust test-go sample conformance faithful ## Everything a change must pass: lint, tests, golden and fresh cases
 
 .PHONY: build
 build: oracle ## Build the command line and the tools
