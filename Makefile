@@ -54,7 +54,8 @@ test-rust: ## Tests of the Rust crates
 # Apart from `test`: what reads ONNX takes minutes to build, and has all else built once more with other features.
 .PHONY: test-onnx
 test-onnx: ## Networks that were trained elsewhere: ours, and one that PyTorch exported
-	$(CARGO) test --locked --workspace --features plimsoll/onnx --lib --test onnx onnx
+	$(CARGO) test --locked --features onnx --package plimsoll-learn --package plimsoll --test onnx
+	$(CARGO) test --locked --features onnx --package plimsoll-learn --package plimsoll --lib onnx
 
 .PHONY: test-go
 test-go: ## Tests of the Go module

@@ -35,7 +35,8 @@ pub struct QTableSettings {
 impl Default for QTableSettings {
     fn default() -> Self {
         let agent = QSettings {
-            steps: 60_000,
+            // With three pods seen there are some 20,000 states: each has to be come across often enough.
+            steps: 1_000_000,
             // What a placement does to the next ones soon fades: pods live for a few batches.
             gamma: 0.5,
             epsilon: Schedule::Linear { start: 1.0, end: 0.02, fraction: 0.7 },
