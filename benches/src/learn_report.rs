@@ -1,7 +1,7 @@
 //! What learners were measured to do, and the page and file it is written to.
 
 use crate::decisions::Times;
-use crate::learner::Line;
+use crate::learner::{Line, Point};
 use crate::report::median;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -74,9 +74,9 @@ impl Speed {
         (speeds.clone().fold(f64::INFINITY, f64::min), speeds.fold(0.0, f64::max))
     }
 
-    /// Processor seconds for each second of the clock: less than the threads where the machine has other work.
-    fn share(&self) -> f64 {
-        median(self.rounds.iter().map(|round| round.processor_s / round.seconds.max(1e-9)))
+    /// Steps for each second of processor time: what is left when other work on the machine is taken out.
+    fn steps_per_processor_s(&self) -> f64 {
+        median(self.rounds.iter().map(|round| round.steps_per_s * round.seconds / round.processor_s.max(1e-9)))
     }
 }
 
@@ -94,17 +94,16 @@ pub struct Race {
 }
 
 impl Race {
-    /// Steps and seconds of training at which a curve first reaches a return.
-    fn reaches(line: &Line, goal: f64) -> Option<(u64, f64)> {
-        line.curve.iter().find(|point| point.2 >= goal).map(|point| (point.0, point.1))
+    /// Where a curve first reaches a return.
+    fn reaches(line: &Line, goal: f64) -> Option<&Point> {
+        line.curve.iter().find(|point| point.2 >= goal)
     }
 
-    /// The one in Python that reached the goal first: name, steps and seconds.
-    fn first(&self) -> Option<(&str, u64, f64)> {
-        let reached = self.theirs.iter().filter_map(|(name, line)| {
-            Self::reaches(line, self.goal).map(|(steps, seconds)| (name.as_str(), steps, seconds))
-        });
-        reached.min_by(|a, b| a.2.total_cmp(&b.2))
+    /// The one in Python that reached the goal first.
+    fn first(&self) -> Option<(&str, &Point)> {
+        let reached = self.theirs.iter();
+        let reached = reached.filter_map(|(name, line)| Some((name.as_str(), Self::reaches(line, self.goal)?)));
+        reached.min_by(|a, b| a.1.1.total_cmp(&b.1.1))
     }
 }
 
@@ -176,24 +175,27 @@ fn page(results: &Results) -> Result<String> {
 fn speeds(page: &mut String, results: &Results, part: Part, title: &str, text: &str) -> Result<()> {
     write!(page, "\n## {title}\n\n{text}\n\n")?;
     page.push_str(
-        "| who | steps/s | of the rounds | cores kept busy | against the fastest Python |\n|---|---|---|---|---|\n",
+        "| who | steps/s | of the rounds | times Python's | steps/s of processor time | times Python's |\n|---|---|---|---|---|---|\n",
     );
     let all = || results.speeds.iter().filter(|speed| speed.part == part);
     let python = all().filter(|speed| matches!(speed.runner, Runner::Python { .. }) && speed.what != "ppo-mlp");
-    let fastest = python.map(Speed::steps_per_s).fold(0.0, f64::max);
+    let (wall, busy) = python.fold((0.0_f64, 0.0_f64), |(wall, busy), speed| {
+        (wall.max(speed.steps_per_s()), busy.max(speed.steps_per_processor_s()))
+    });
     for speed in all() {
         let (low, high) = speed.spread();
-        let ratio = match speed.runner {
-            Runner::Plimsoll { .. } => format!("{:.1} x", speed.steps_per_s() / fastest),
+        let times = |own: f64, python: f64| match speed.runner {
+            Runner::Plimsoll { .. } => format!("{:.1} x", own / python),
             Runner::Python { .. } => String::new(),
         };
+        let (own, own_busy) = (speed.steps_per_s(), speed.steps_per_processor_s());
         writeln!(
             page,
-            "| {}, {} | {:.0} | {low:.0} - {high:.0} | {:.1} | {ratio} |",
+            "| {}, {} | {own:.0} | {low:.0} - {high:.0} | {} | {own_busy:.0} | {} |",
             name(&speed.what),
             speed.runner,
-            speed.steps_per_s(),
-            speed.share()
+            times(own, wall),
+            times(own_busy, busy)
         )?;
     }
     Ok(())
@@ -219,19 +221,19 @@ fn races(page: &mut String, results: &Results) -> Result<()> {
         "\n## Time to the same return\n\n{RACE}\n\nBest fit, a heuristic, comes to {:.1}.\n\n",
         results.best_fit
     )?;
-    page.push_str(
-        "| seed | return | first in Python | steps | seconds | ours | steps | seconds | share of the time |\n",
-    );
-    page.push_str("|---|---|---|---|---|---|---|---|---|\n");
+    page.push_str("| seed | goal | first in Python | steps | seconds | of processor time | ours | steps | seconds | of processor time ");
+    page.push_str("| share | of processor time |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for race in &results.races {
-        let (theirs, steps, seconds) = race.first().context("a race without a curve")?;
+        let (theirs, (steps, seconds, _, busy)) = race.first().context("a race without a curve")?;
         for (ours, line) in &race.ours {
-            write!(page, "| {} | {:.1} | {} | {steps} | {seconds:.1} |", race.seed, race.goal, name(theirs))?;
+            let (seed, goal, theirs) = (race.seed, race.goal, name(theirs));
+            write!(page, "| {seed} | {goal:.1} | {theirs} | {steps} | {seconds:.1} | {busy:.1} | {} |", name(ours))?;
             match Race::reaches(line, race.goal) {
-                Some((steps, own)) => {
-                    writeln!(page, " {} | {steps} | {own:.2} | 1/{:.0} |", name(ours), seconds / own)?;
+                Some((steps, own, _, own_busy)) => {
+                    let (share, share_busy) = (seconds / own, busy / own_busy.max(0.01));
+                    writeln!(page, " {steps} | {own:.2} | {own_busy:.2} | 1/{share:.0} | 1/{share_busy:.0} |")?;
                 }
-                None => writeln!(page, " {} | not reached | {:.1} | |", name(ours), line.seconds)?,
+                None => writeln!(page, " not reached | {:.1} | {:.1} | | |", line.seconds, line.processor_s)?,
             }
         }
     }
@@ -241,7 +243,7 @@ fn races(page: &mut String, results: &Results) -> Result<()> {
         for (what, line) in &race.theirs {
             let steps = line.curve.last().map_or(0, |point| point.0);
             let (seed, name, settled) = (race.seed, name(what), settled(line));
-            let goal = Race::reaches(line, race.goal).map_or("never".into(), |(_, seconds)| format!("{seconds:.1} s"));
+            let goal = Race::reaches(line, race.goal).map_or("never".into(), |point| format!("{:.1} s", point.1));
             writeln!(page, "| {seed} | {name} | {settled:.1} | {steps} | {:.1} | {goal} |", line.seconds)?;
         }
     }
@@ -271,7 +273,8 @@ const INTRODUCTION: &str = "# Benchmarks of the learner
 
 Written by `make bench-learn`: the same workload through Plimsoll and through what one would write in Python (`benches/python`: a
 Gymnasium environment around numpy, DQN on PyTorch in the style of CleanRL, MaskablePPO of sb3-contrib), in one run on one machine, in turn,
-each run in a process of its own. Figures are medians of three rounds, beside the slowest and the fastest.
+each run in a process of its own. Figures are medians of three rounds, beside the slowest and the fastest. Where the machine has other work,
+two threads get no more of it than one; figures for each second of processor time, of all threads, say what is left when that is taken out.
 
 The workload: 50 nodes with 24 threads and 80 GiB; pods of four shapes come every second
 on average and run for 320 seconds on average, which takes about half of the CPU; an episode has 1,000 of them. The reward is

@@ -133,13 +133,16 @@ pub struct Line {
     pub steps_per_s: f64,
     /// Seconds of training, without those of evaluations.
     pub seconds: f64,
-    /// Seconds of processor time, of all threads, evaluations included.
+    /// Seconds of processor time meanwhile, of all threads.
     pub processor_s: f64,
-    /// Steps, seconds of training, and the mean return over the evaluation episodes.
-    pub curve: Vec<(u64, f64, f64)>,
+    /// How training went, evaluation by evaluation.
+    pub curve: Vec<Point>,
     /// Returns of the evaluation episodes.
     pub returns: Vec<f64>,
 }
+
+/// Steps so far, seconds of training, the mean return over the evaluation episodes, and seconds of processor time.
+pub type Point = (u64, f64, f64, f64);
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -178,16 +181,14 @@ impl Task {
 
 /// Runs a task in this process.
 pub fn run(task: &Task) -> Result<Line> {
-    let before = processor_seconds();
-    let line = match task.what.as_str() {
-        "env" => environment(task)?,
+    match task.what.as_str() {
+        "env" => environment(task),
         "best-fit" => {
             let rule = Rule::by_name("best-fit", &Plain::default().node_features())?;
-            Line { returns: returns(|| Ok(rule.clone()))?, ..Line::default() }
+            Ok(Line { returns: returns(|| Ok(rule.clone()))?, ..Line::default() })
         }
-        what => learn(what, task)?,
-    };
-    Ok(Line { processor_s: processor_seconds() - before, ..line })
+        what => learn(what, task),
+    }
 }
 
 /// Many environments side by side on each core, always the first node with room; without a policy.
@@ -209,13 +210,14 @@ fn environment(task: &Task) -> Result<Line> {
         }
         Ok(())
     };
-    let start = Instant::now();
+    let (start, busy) = (Instant::now(), processor_seconds());
     std::thread::scope(|scope| {
         let walks: Vec<_> = (0..cores).map(|core| scope.spawn(move || walk(core))).collect();
         walks.into_iter().try_for_each(|walk| walk.join().map_err(|_| anyhow!("a thread panicked"))?)
     })?;
-    let seconds = start.elapsed().as_secs_f64();
-    Ok(Line { steps_per_s: (cores * rounds * SIDE_BY_SIDE as u64) as f64 / seconds, seconds, ..Line::default() })
+    let (seconds, processor_s) = (start.elapsed().as_secs_f64(), processor_seconds() - busy);
+    let steps = (cores * rounds * SIDE_BY_SIDE as u64) as f64;
+    Ok(Line { steps_per_s: steps / seconds, seconds, processor_s, ..Line::default() })
 }
 
 fn spec(kind: NetworkKind) -> NetworkSpec {
@@ -285,7 +287,7 @@ fn quick(steps: u64) -> PpoSettings {
 }
 
 fn learn(what: &str, task: &Task) -> Result<Line> {
-    let mut start = Instant::now();
+    let (mut start, mut busy) = (Instant::now(), processor_seconds());
     let (mut agent, spec, starts) = agent(what, task)?;
     let mut line = Line::default();
     let (mut due, mut learning_from) = (task.evaluate_every, None);
@@ -297,12 +299,13 @@ fn learn(what: &str, task: &Task) -> Result<Line> {
         }
         if task.evaluate_every > 0 && (report.steps >= due || is_over) {
             line.seconds += start.elapsed().as_secs_f64();
+            line.processor_s += processor_seconds() - busy;
             due = report.steps + task.evaluate_every;
             let weights = agent.weights();
             let returns = returns(|| Ok(Greedy(Network::with_weights(&spec, weights.clone())?)))?;
             let mean = returns.iter().sum::<f64>() / returns.len() as f64;
-            line.curve.push((report.steps, line.seconds, mean));
-            start = Instant::now();
+            line.curve.push((report.steps, line.seconds, mean, line.processor_s));
+            (start, busy) = (Instant::now(), processor_seconds());
             if task.until.is_some_and(|until| mean >= until) {
                 break;
             }
@@ -312,6 +315,7 @@ fn learn(what: &str, task: &Task) -> Result<Line> {
         }
     }
     line.seconds += start.elapsed().as_secs_f64();
+    line.processor_s += processor_seconds() - busy;
     let (steps, seconds) = if starts > 0 { learning_from.unwrap_or_default() } else { (0, 0.0) };
     line.steps_per_s = (task.steps - steps.min(task.steps)) as f64 / (line.seconds - seconds).max(1e-9);
     Ok(line)

@@ -42,10 +42,10 @@ const SPEEDS: &[(Part, Runner, &str, u64)] = &[
 
 /// What Python may take to learn: learner, steps, and steps from one evaluation to the next.
 const RIVALS: &[(&str, u64, u64)] =
-    &[("dqn", 12_000, 1_000), ("ppo", 12_288, 1), ("ppo-mlp", 24_576, 1), ("ppo-quick", 24_576, 1)];
+    &[("dqn", 10_000, 1_000), ("ppo", 10_240, 1), ("ppo-mlp", 16_384, 1), ("ppo-quick", 10_240, 1)];
 /// Ours: who is to reach the best return of those, with the most steps it may take.
 const RACERS: &[(&str, u64, u64)] =
-    &[("fast", 100_000, 1), ("imitation", 20_000, 1), ("ppo", 24_576, 1), ("dqn-10", 12_000, 1_000)];
+    &[("fast", 50_000, 1), ("imitation", 20_000, 1), ("ppo", 20_480, 1), ("dqn-10", 10_000, 1_000)];
 
 fn main() -> ExitCode {
     match start() {
