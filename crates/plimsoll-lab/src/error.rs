@@ -76,7 +76,9 @@ pub enum LabError {
         tail: String,
     },
     /// Nodes were created and did not become ready.
-    #[error("{ready} of {wanted} nodes were ready after {seconds} s; kwok.log and kube-controller-manager.log may say why")]
+    #[error(
+        "{ready} of {wanted} nodes were ready after {seconds} s; kwok.log and kube-controller-manager.log may say why"
+    )]
     NodesNotReady {
         /// How many are ready.
         ready: usize,

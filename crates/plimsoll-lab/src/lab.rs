@@ -112,12 +112,7 @@ impl Lab {
     }
 
     /// Waits until the scheduler is ready. Only the stock one says so; ours is asked for its own readiness once it can be.
-    async fn await_scheduler(
-        &mut self,
-        options: &Options,
-        binaries: &Binaries,
-        files: &Files,
-    ) -> Result<(), LabError> {
+    async fn await_scheduler(&mut self, options: &Options, binaries: &Binaries, files: &Files) -> Result<(), LabError> {
         let name = options.scheduler.name();
         for _ in 0..PORT_ATTEMPTS {
             let Ok(running) = self.running(name) else { return Ok(()) };
@@ -328,10 +323,10 @@ impl Status {
 /// Says how the lab in a folder is.
 pub async fn status(folder: &Path) -> Result<Status, LabError> {
     let state = State::read(folder)?;
-    let components = state.components.iter().map(|component| ComponentStatus {
-        component: component.clone(),
-        alive: component.process.is_alive(),
-    });
+    let components = state
+        .components
+        .iter()
+        .map(|component| ComponentStatus { component: component.clone(), alive: component.process.is_alive() });
     let nodes = tokio::time::timeout(Duration::from_secs(10), count_nodes(&state.kubeconfig));
     let nodes = nodes.await.unwrap_or_else(|_| Err("no answer within 10 s".to_string()));
     Ok(Status { components: components.collect(), nodes, state })
@@ -353,7 +348,9 @@ pub fn down(folder: &Path, keep_files: bool) -> Result<usize, LabError> {
     processes.extend(components.iter().map(|component| component.process).filter(|process| process.is_alive()));
     processes.sort_unstable_by_key(|process| process.pid);
     processes.dedup();
-    if processes.is_empty() && let Err(error) = known {
+    if processes.is_empty()
+        && let Err(error) = known
+    {
         return Err(error);
     }
     process::kill_all(&processes);

@@ -27,7 +27,7 @@ pub use folder::default_folder;
 pub use kubeconfig::User;
 pub use lab::{ComponentStatus, Lab, Status, down, status};
 pub use nodes::{create_nodes, is_ready, wait_for_nodes};
-pub use process::ProcessId;
 pub use options::{Options, Scheduler};
+pub use process::ProcessId;
 pub use shape::Shape;
 pub use state::{Component, State};

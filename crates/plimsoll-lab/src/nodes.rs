@@ -2,9 +2,7 @@
 
 use crate::{LabError, Shape};
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::{
-    Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint,
-};
+use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
@@ -45,7 +43,11 @@ fn node(at: usize, shape: &Shape, shapes: usize) -> Node {
     let network = format!("10.{}.{}.0/24", at >> 8, at & 255);
     let resources: BTreeMap<_, _> = shape.resources.iter().map(|(k, v)| (k.clone(), Quantity(v.clone()))).collect();
     Node {
-        metadata: ObjectMeta { name: Some(name.clone()), labels: Some(labels(&name, zone, shape)), ..Default::default() },
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            labels: Some(labels(&name, zone, shape)),
+            ..Default::default()
+        },
         spec: Some(NodeSpec {
             pod_cidr: Some(network.clone()),
             pod_cidrs: Some(vec![network]),
@@ -157,7 +159,11 @@ async fn follow_nodes(client: &Client, wanted: usize, ready: &mut BTreeSet<Strin
         match change {
             WatchEvent::Added(node) | WatchEvent::Modified(node) => {
                 let name = node.metadata.name.clone().unwrap_or_default();
-                if is_ready(&node) { ready.insert(name) } else { ready.remove(&name) };
+                if is_ready(&node) {
+                    ready.insert(name)
+                } else {
+                    ready.remove(&name)
+                };
             }
             WatchEvent::Deleted(node) => {
                 ready.remove(node.metadata.name.as_deref().unwrap_or_default());
@@ -192,7 +198,8 @@ mod tests {
     fn a_node_with_the_taint_of_the_unready_is_not_ready() {
         let mut node = node(0, &Shape::default(), 1);
         assert!(is_ready(&node));
-        let taint = Taint { key: "node.kubernetes.io/not-ready".into(), effect: "NoSchedule".into(), ..Default::default() };
+        let taint =
+            Taint { key: "node.kubernetes.io/not-ready".into(), effect: "NoSchedule".into(), ..Default::default() };
         node.spec.as_mut().unwrap().taints = Some(vec![taint]);
         assert!(!is_ready(&node));
     }

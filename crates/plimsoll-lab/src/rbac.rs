@@ -95,7 +95,7 @@ fn named(name: &str) -> ObjectMeta {
 }
 
 fn role_ref(kind: &str, name: &str) -> RoleRef {
-    RoleRef { api_group: RBAC.to_string(), kind: kind.to_string(), name: name.to_string() }
+    RoleRef { api_group: Some(RBAC.to_string()), kind: kind.to_string(), name: name.to_string() }
 }
 
 fn subject(user: User) -> Subject {

@@ -99,7 +99,9 @@ impl Shape {
 fn taint(key: &str, value: &str) -> Result<Taint, String> {
     let (value, effect) = value.split_once(':').unwrap_or(("", value));
     if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-        return Err(format!("taint:{key} has no effect {effect:?}; write taint:{key}=VALUE:NoSchedule, or another effect"));
+        return Err(format!(
+            "taint:{key} has no effect {effect:?}; write taint:{key}=VALUE:NoSchedule, or another effect"
+        ));
     }
     Ok(Taint { key: key.to_string(), value: Some(value.to_string()), effect: effect.to_string(), time_added: None })
 }
@@ -110,7 +112,8 @@ mod tests {
 
     #[test]
     fn a_shape_changes_the_standard_one_where_it_says_so() {
-        let text = "cpu=64,nvidia.com/gpu=8,zones=2,instance-type=gpu.large,label:disk=ssd,taint:dedicated=ml:NoSchedule";
+        let text =
+            "cpu=64,nvidia.com/gpu=8,zones=2,instance-type=gpu.large,label:disk=ssd,taint:dedicated=ml:NoSchedule";
         let shape: Shape = text.parse().unwrap();
         assert_eq!(shape.resources["cpu"], "64");
         assert_eq!(shape.resources["memory"], "256Gi");

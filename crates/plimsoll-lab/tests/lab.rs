@@ -173,12 +173,14 @@ async fn two_labs_never_meet_and_end_without_a_trace() {
     let (one, two) = tokio::join!(Lab::start(one), Lab::start(two));
     let (one, two) = (one.unwrap(), two.unwrap());
     for (lab, count) in [(&one, 2), (&two, 3)] {
-        let nodes = Api::<Node>::all(lab.client(User::Admin).await.unwrap()).list(&ListParams::default()).await.unwrap();
+        let nodes =
+            Api::<Node>::all(lab.client(User::Admin).await.unwrap()).list(&ListParams::default()).await.unwrap();
         assert_eq!(nodes.items.len(), count);
         assert!(!processes_in(lab.folder()).is_empty());
     }
     // Whoever is known to one is a stranger to the other.
-    let (of_one, of_two) = (std::fs::read_to_string(one.kubeconfig(User::Admin)), std::fs::read_to_string(two.kubeconfig(User::Admin)));
+    let (of_one, of_two) =
+        (std::fs::read_to_string(one.kubeconfig(User::Admin)), std::fs::read_to_string(two.kubeconfig(User::Admin)));
     let mut mixed: Value = serde_json::from_str(&of_one.unwrap()).unwrap();
     let of_two: Value = serde_json::from_str(&of_two.unwrap()).unwrap();
     mixed["clusters"] = of_two["clusters"].clone();

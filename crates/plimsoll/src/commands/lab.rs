@@ -123,7 +123,11 @@ fn up(args: Up, out: &mut Output) -> Result<Verdict> {
     let Some(lab) = lab else { anyhow::bail!("interrupted: what had been started is ended") };
     let nodes = args.nodes;
     let (seconds, kubeconfig) = (begin.elapsed().as_secs_f64(), lab.state().kubeconfig.display());
-    writeln!(out, "a control plane with {nodes} nodes is ready after {seconds:.1} s; scheduler: {}", lab.state().scheduler)?;
+    writeln!(
+        out,
+        "a control plane with {nodes} nodes is ready after {seconds:.1} s; scheduler: {}",
+        lab.state().scheduler
+    )?;
     writeln!(out, "export KUBECONFIG={kubeconfig}")?;
     Ok(Verdict::Good)
 }
