@@ -155,6 +155,8 @@ pub fn controller_manager(folder: &Folder, binaries: &Binaries, files: &Files, o
         format!("--root-ca-file={}", files.ca),
         format!("--kube-api-qps={UNTHROTTLED}"),
         format!("--kube-api-burst={UNTHROTTLED}"),
+        // It would write to every node whenever their number passes a mark, for kubelets that are not there.
+        "--controllers=*,-ttl-controller".to_string(),
         "--concurrent-deployment-syncs=16".to_string(),
         "--concurrent-replicaset-syncs=16".to_string(),
         "--concurrent-job-syncs=16".to_string(),
