@@ -28,6 +28,7 @@ const KWOK_PARALLELISM: u32 = 16;
 pub struct Files {
     authority: Authority,
     ca: String,
+    front_proxy_ca: String,
     certificate: String,
     key: String,
     account_key: String,
@@ -42,6 +43,8 @@ impl Files {
         let (private, public) = service_account_keys()?;
         Ok(Self {
             ca: folder.write("pki/ca.crt", authority.pem())?,
+            // Components that ask the API server whom to trust insist on this one. It signs nothing.
+            front_proxy_ca: folder.write("pki/front-proxy-ca.crt", Authority::new()?.pem())?,
             certificate: folder.write("pki/server.crt", server.certificate)?,
             key: folder.write("pki/server.key", server.key)?,
             account_key: folder.write("pki/service-accounts.key", private)?,
@@ -113,6 +116,10 @@ pub fn apiserver(folder: &Folder, binaries: &Binaries, files: &Files, options: &
         "--advertise-address=127.0.0.1".to_string(),
         "--endpoint-reconciler-type=none".to_string(),
         format!("--client-ca-file={}", files.ca),
+        format!("--requestheader-client-ca-file={}", files.front_proxy_ca),
+        "--requestheader-username-headers=X-Remote-User".to_string(),
+        "--requestheader-group-headers=X-Remote-Group".to_string(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_string(),
         format!("--tls-cert-file={}", files.certificate),
         format!("--tls-private-key-file={}", files.key),
         "--authorization-mode=Node,RBAC".to_string(),
@@ -148,6 +155,8 @@ pub fn controller_manager(folder: &Folder, binaries: &Binaries, files: &Files, o
         format!("--root-ca-file={}", files.ca),
         format!("--kube-api-qps={UNTHROTTLED}"),
         format!("--kube-api-burst={UNTHROTTLED}"),
+        // It would write to every node whenever their number passes a mark, for kubelets that are not there.
+        "--controllers=*,-ttl-controller".to_string(),
         "--concurrent-deployment-syncs=16".to_string(),
         "--concurrent-replicaset-syncs=16".to_string(),
         "--concurrent-job-syncs=16".to_string(),

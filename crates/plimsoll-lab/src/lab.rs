@@ -158,7 +158,8 @@ impl Lab {
         self.state.write()
     }
 
-    fn check_alive(&mut self) -> Result<(), LabError> {
+    /// Fails with the end of its log where a component has ended that was not killed.
+    pub fn check_alive(&mut self) -> Result<(), LabError> {
         for running in &mut self.components {
             if let Some(status) = running.exit() {
                 return Err(running.death(status));

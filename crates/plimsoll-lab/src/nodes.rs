@@ -78,6 +78,9 @@ fn labels(name: &str, zone: Option<String>, shape: &Shape) -> BTreeMap<String, S
         ("kubernetes.io/hostname", name),
         ("kubernetes.io/arch", &shape.arch),
         ("kubernetes.io/os", &shape.os),
+        // Where these are missing, kube-controller-manager adds them, with one more write for each node.
+        ("beta.kubernetes.io/arch", &shape.arch),
+        ("beta.kubernetes.io/os", &shape.os),
         ("node.kubernetes.io/instance-type", &shape.instance_type),
         ("topology.kubernetes.io/region", &shape.region),
     ]

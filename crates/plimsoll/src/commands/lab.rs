@@ -1,7 +1,7 @@
 //! `plimsoll lab`
 
 use crate::Verdict;
-use crate::output::{BAD, GOOD, Output, table};
+use crate::output::{Output, table};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use plimsoll_lab::{Lab, LabError, Options, Scheduler, Shape, Status, default_folder, down, status};
@@ -20,6 +20,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Up(Up),
+    /// Show how a lab is
     Status(Where),
     Down(Down),
 }
@@ -140,7 +141,7 @@ fn show(place: Where, out: &mut Output) -> Result<Verdict> {
         let component = &one.component;
         list.add_row([
             component.name.clone(),
-            if one.alive { format!("{GOOD}running{GOOD:#}") } else { format!("{BAD}ended{BAD:#}") },
+            if one.alive { "running" } else { "ended" }.to_string(),
             component.process.pid.to_string(),
             component.port.map_or_else(|| "-".to_string(), |port| port.to_string()),
             component.log.display().to_string(),
