@@ -4,6 +4,7 @@
 //! preemption) is carried out by whoever drives the engine. The crate does no I/O, reads no clock, and draws its random
 //! numbers from a seed: the same events give the same decisions on every machine.
 
+pub mod account;
 pub mod config;
 pub mod conformance;
 pub mod dra;

@@ -4,10 +4,14 @@
 //! the inbox. While too many bindings are under way no further pod is tried; that is all the throttling there is.
 
 use crate::clock::Clock;
+use crate::explained::{Decisions, Explained};
 use crate::flight::{Flight, Stage, Written};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
+use crate::shadow::{Comparison, Shadow};
+use crate::world::World;
 use plimsoll_core::engine::{Attempt, Counts, Engine, Event, PendingPod, PodRef};
+use plimsoll_core::reserve::Reservation;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,7 +42,7 @@ pub enum Question {
     /// The pods that are not placed.
     Pending(oneshot::Sender<Vec<PendingPod>>),
     /// Why a pod goes where it goes, or waits: namespace and name.
-    Explain(String, String, oneshot::Sender<Result<String, String>>),
+    Explain(String, String, oneshot::Sender<Option<Explained>>),
 }
 
 /// The scheduler has ended.
@@ -69,8 +73,20 @@ const INBOX: usize = 4096;
 const BATCH: usize = 512;
 /// Pods that are tried before the inbox is looked into again.
 const TRIES: usize = 64;
-/// Bindings that may be under way.
+/// Bindings that may be under way, if nothing else is said.
 pub const IN_FLIGHT: usize = 256;
+
+/// How a driver works.
+pub struct Settings {
+    /// How many kinds of objects must be known before a pod is tried.
+    pub kinds: usize,
+    /// How many bindings may be under way.
+    pub max_in_flight: usize,
+    /// What is known beside the objects.
+    pub world: World,
+    /// Set where another scheduler does the work.
+    pub shadow: Option<Shadow>,
+}
 
 /// The engine at work on a cluster.
 pub struct Driver {
@@ -82,19 +98,25 @@ pub struct Driver {
     pub(crate) flights: FxHashMap<Box<str>, Flight>,
     /// Kinds whose objects are not all known yet.
     unsynced: usize,
+    max_in_flight: usize,
     leads: bool,
     stops: bool,
     /// Told once all is known.
     ready: Option<oneshot::Sender<()>>,
+    decisions: Decisions,
+    /// What is known beside the objects.
+    world: World,
+    /// Set where another scheduler does the work: what would be done is written down, and nothing else.
+    shadow: Option<Shadow>,
 }
 
 impl Driver {
-    /// A driver of an engine that knows nothing yet; it tries no pod before so many kinds are known, and it leads.
+    /// A driver of an engine that knows nothing yet; it tries no pod before all kinds are known, and before it is told to lead.
     pub fn new(
         engine: Engine,
         outbox: Outbox,
         metrics: Arc<Metrics>,
-        kinds: usize,
+        settings: Settings,
         ready: oneshot::Sender<()>,
     ) -> Self {
         Self {
@@ -103,10 +125,14 @@ impl Driver {
             outbox,
             metrics,
             flights: FxHashMap::default(),
-            unsynced: kinds,
+            unsynced: settings.kinds,
+            max_in_flight: settings.max_in_flight,
             leads: false,
             stops: false,
             ready: Some(ready),
+            decisions: Decisions::default(),
+            world: settings.world,
+            shadow: settings.shadow,
         }
     }
 
@@ -116,7 +142,7 @@ impl Driver {
         loop {
             let busy = self.try_pods();
             if self.stops && self.flights.is_empty() {
-                return;
+                return self.end();
             }
             // With work left, only what is there is taken in.
             let taken = if busy {
@@ -140,7 +166,15 @@ impl Driver {
                 self.take(input);
             }
             self.look_at_volumes();
+            self.look_at_shadow();
             self.metrics.pending(&self.engine.counts());
+        }
+    }
+
+    fn end(self) {
+        if let Some(shadow) = self.shadow {
+            let Comparison { same, other, missed } = shadow.comparison;
+            tracing::info!(same, other, missed, "pods that the other scheduler bound, and where this one would have");
         }
     }
 
@@ -149,7 +183,8 @@ impl Driver {
         let now = Instant::now();
         let queue = self.engine.wake_at().filter(|_| self.decides()).map(|time| self.clock.moment(time));
         let volumes = self.flights.values().filter_map(|flight| flight.deadline()).min();
-        let next = queue.into_iter().chain(volumes).min();
+        let shadow = self.shadow.as_ref().and_then(Shadow::deadline);
+        let next = queue.into_iter().chain(volumes).chain(shadow).min();
         next.map_or(Duration::from_secs(3600), |moment| moment.saturating_duration_since(now))
     }
 
@@ -162,14 +197,22 @@ impl Driver {
         if !self.decides() {
             return false;
         }
+        self.world.tell_time(&mut self.engine);
         for _ in 0..TRIES {
-            if self.flights.len() >= IN_FLIGHT {
+            if self.flights.len() >= self.max_in_flight {
                 return false;
             }
             let start = Instant::now();
             let Some(attempt) = self.engine.next(self.clock.now()) else { return false };
             self.metrics.attempted(&attempt, start.elapsed());
-            self.carry_out(attempt, start);
+            self.decisions.note(&attempt, start.elapsed());
+            if let Attempt::Bind { reservation, .. } = &attempt {
+                self.world.tell_awake(&mut self.engine, reservation.node);
+            }
+            match &mut self.shadow {
+                Some(shadow) => shadow.attempted(attempt, start.elapsed()),
+                None => self.carry_out(attempt, start),
+            }
         }
         true
     }
@@ -194,12 +237,7 @@ impl Driver {
     fn take(&mut self, input: Input) {
         let now = self.clock.now();
         match input {
-            Input::Event(event) => {
-                if let Err(error) = self.engine.apply(now, event) {
-                    self.metrics.unreadable.inc();
-                    tracing::warn!(%error, "an object cannot be read; it is taken as if it were not there");
-                }
-            }
+            Input::Event(event) => self.take_event(event),
             Input::Synced => {
                 self.unsynced = self.unsynced.saturating_sub(1);
                 if self.unsynced == 0
@@ -214,6 +252,31 @@ impl Driver {
             Input::Leads(leads) => self.leads = leads,
             Input::Ask(question) => self.answer(question),
             Input::Stop => self.stops = true,
+        }
+    }
+
+    fn take_event(&mut self, event: Event) {
+        let now = self.clock.now();
+        let told = self.world.look(&event);
+        let ended = self.shadow.as_mut().and_then(|shadow| shadow.look(&self.engine, &event));
+        if let Err(error) = self.engine.apply(now, event) {
+            self.metrics.unreadable.inc();
+            tracing::warn!(%error, "an object cannot be read; it is taken as if it were not there");
+        }
+        if let Some(reservation) = ended {
+            self.give_back(reservation);
+        }
+        self.world.tell(&mut self.engine, told);
+    }
+
+    /// What was taken in the shadow is free again. Nothing was written, so there is nothing to undo.
+    fn give_back(&mut self, reservation: Reservation) {
+        let _ = self.engine.bind_failed(self.clock.now(), reservation);
+    }
+
+    fn look_at_shadow(&mut self) {
+        for reservation in self.shadow.as_mut().map(Shadow::overdue).unwrap_or_default() {
+            self.give_back(reservation);
         }
     }
 
@@ -235,14 +298,9 @@ impl Driver {
         match question {
             Question::Counts(answer) => drop(answer.send(self.engine.counts())),
             Question::Pending(answer) => drop(answer.send(self.engine.pending())),
-            Question::Explain(namespace, name, answer) => drop(answer.send(self.explain(&namespace, &name))),
+            Question::Explain(namespace, name, answer) => {
+                drop(answer.send(self.decisions.explain(&mut self.engine, &namespace, &name)));
+            }
         }
-    }
-
-    fn explain(&mut self, namespace: &str, name: &str) -> Result<String, String> {
-        let found =
-            self.engine.pending().into_iter().find(|pod| pod.pod.namespace == namespace && pod.pod.name == name);
-        let pod = found.ok_or_else(|| format!("pod {namespace}/{name} does not wait here"))?;
-        Ok(pod.message.unwrap_or_else(|| "it was not tried yet".into()))
     }
 }

@@ -3,12 +3,17 @@
 pub mod api;
 pub mod clock;
 pub mod driver;
+pub mod explained;
 pub mod fence;
 pub mod flight;
 pub mod lease;
 pub mod metrics;
 pub mod outbox;
+pub mod owner;
 pub mod record;
+pub mod rights;
 pub mod run;
 pub mod serve;
+pub mod shadow;
 pub mod watch;
+pub mod world;

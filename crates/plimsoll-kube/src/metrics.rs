@@ -1,13 +1,18 @@
 //! Metrics with the names and labels of kube-scheduler's, so that dashboards people have keep working.
 
 use plimsoll_core::engine::{Attempt, Counts};
-use prometheus_client::encoding::EncodeLabelSet;
+use plimsoll_core::policy::Counters;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -37,6 +42,12 @@ pub struct Metrics {
     pub unreadable: Counter,
     /// Events and conditions that were not written.
     pub unsaid: Counter,
+    shadow: Family<Same, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Same {
+    same: &'static str,
 }
 
 impl Metrics {
@@ -55,6 +66,7 @@ impl Metrics {
             preemption_failures: Counter::default(),
             unreadable: Counter::default(),
             unsaid: Counter::default(),
+            shadow: Family::default(),
         };
         metrics.registered()
     }
@@ -79,6 +91,21 @@ impl Metrics {
         to.register("plimsoll_preemption_failures", words, self.preemption_failures.clone());
         to.register("plimsoll_unreadable_objects", "Objects that could not be read", self.unreadable.clone());
         to.register("plimsoll_unsaid", "Events and conditions that were not written", self.unsaid.clone());
+        let words = "Pods that another scheduler bound, by whether it was where this one would have bound them";
+        to.register("plimsoll_shadow_pods", words, self.shadow.clone());
+        self
+    }
+
+    /// A pod was bound by another scheduler, where this one would have bound it or elsewhere.
+    pub fn compared(&self, same: bool) {
+        self.shadow.get_or_create(&Same { same: if same { "true" } else { "false" } }).inc();
+    }
+
+    /// With how often models decided, and what fell back on their heuristics.
+    pub fn with_models(mut self, counters: Vec<(String, Arc<Counters>)>) -> Self {
+        if !counters.is_empty() {
+            self.registry.register_collector(Box::new(Models(counters)));
+        }
         self
     }
 
@@ -132,5 +159,30 @@ impl Metrics {
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+}
+
+/// The counters of models, read when somebody asks.
+#[derive(Debug)]
+struct Models(Vec<(String, Arc<Counters>)>);
+
+impl Collector for Models {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let words = "Decisions of models: all of them, and those that their heuristic took alone, by the reason";
+        let mut metric = encoder.encode_descriptor("plimsoll_model_decisions", words, None, MetricType::Counter)?;
+        for (profile, counters) in &self.0 {
+            let counts = [
+                ("all", &counters.decisions),
+                ("unlike-training", &counters.outside),
+                ("not-a-number", &counters.not_finite),
+                ("late", &counters.late),
+            ];
+            for (kind, count) in counts {
+                let count = ConstCounter::new(count.load(Ordering::Relaxed));
+                let labels = [("profile", profile.as_str()), ("kind", kind)];
+                count.encode(metric.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
     }
 }

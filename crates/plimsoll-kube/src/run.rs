@@ -1,14 +1,16 @@
 //! A live scheduler, put together: clients, watches, the engine's thread, leadership, HTTP, and an orderly end.
 
 use crate::api::Api;
-use crate::driver::{Driver, Inbox, Input};
+use crate::driver::{Driver, Inbox, Input, Settings};
 use crate::fence::Fence;
 use crate::lease::{Election, Elector};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::record::Recorder;
 use crate::serve::{Served, serve};
+use crate::shadow::Shadow;
 use crate::watch::{Watched, watch};
+use crate::world::{NodeKind, World};
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
@@ -18,6 +20,8 @@ use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use kube::Client;
 use plimsoll_core::engine::Engine;
+use plimsoll_core::policy::Counters;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::net::TcpListener;
@@ -41,6 +45,14 @@ pub struct Parts {
     pub election: Option<Election>,
     /// Where health and metrics are served, if anywhere.
     pub listener: Option<TcpListener>,
+    /// What nodes are like, by their labels.
+    pub kinds: Vec<NodeKind>,
+    /// The counters of the models that rank, by profile.
+    pub counters: Vec<(String, Arc<Counters>)>,
+    /// How many bindings may be under way.
+    pub max_in_flight: usize,
+    /// Where another scheduler does the work: the book into which what would be done is written.
+    pub shadow: Option<Box<dyn Write + Send>>,
 }
 
 /// Why a scheduler ended.
@@ -101,15 +113,28 @@ impl Drop for Watches {
 
 /// Schedules until `stop` says so: then bindings under way end, the lease is given back, and all is well.
 pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), RunError> {
-    let metrics = Arc::new(Metrics::new(&parts.scheduler_name));
-    let fence = if parts.election.is_some() { Fence::closed() } else { Fence::open() };
+    let metrics = Arc::new(Metrics::new(&parts.scheduler_name).with_models(parts.counters));
+    // A shadow never writes, whatever happens: its fence stays closed.
+    let fence = if parts.election.is_some() || parts.shadow.is_some() { Fence::closed() } else { Fence::open() };
     let api = Api::new(parts.client.clone(), fence.clone());
     let recorder = Recorder::new(&api, Arc::clone(&metrics), &parts.scheduler_name, &parts.identity);
     let (inbox, receiver) = Inbox::new();
     let outbox = Outbox::new(api, inbox.clone(), Handle::current(), recorder, Arc::clone(&metrics));
     let watches = Watches::all(parts.client, inbox.clone());
     let (tell_ready, hear_ready) = oneshot::channel();
-    let driver = Driver::new(parts.engine, outbox, Arc::clone(&metrics), watches.tasks.len(), tell_ready);
+    let shadow = parts.shadow.map(|book| Shadow::new(book, Arc::clone(&metrics)));
+    let driver = Driver::new(
+        parts.engine,
+        outbox,
+        Arc::clone(&metrics),
+        Settings {
+            kinds: watches.tasks.len(),
+            max_in_flight: parts.max_in_flight,
+            world: World::new(parts.kinds),
+            shadow,
+        },
+        tell_ready,
+    );
     let mut engine = on_own_thread(driver, receiver);
     let ready = Arc::new(AtomicBool::new(false));
     if let Some(listener) = parts.listener {

@@ -85,8 +85,8 @@ async fn explain(State(served): State<Served>, Path((namespace, name)): Path<(St
     let (answer, said) = oneshot::channel();
     let asked = served.inbox.send(Input::Ask(Question::Explain(namespace, name, answer))).await;
     match if asked.is_ok() { said.await.ok() } else { None } {
-        Some(Ok(text)) => text.into_response(),
-        Some(Err(problem)) => (StatusCode::NOT_FOUND, problem).into_response(),
+        Some(Some(explained)) => as_json(&serde_json::to_value(&explained).unwrap_or_default()),
+        Some(None) => (StatusCode::NOT_FOUND, "no such pod, or it has ended").into_response(),
         None => (StatusCode::INTERNAL_SERVER_ERROR, "the scheduler has ended").into_response(),
     }
 }

@@ -1,5 +1,6 @@
 //! A cluster described in files: manifests, or what `kubectl get … -o json` prints.
 
+use crate::connect::{self, ConnectArgs};
 use crate::defaults;
 use crate::input;
 use anyhow::{Context, Result, bail};
@@ -32,6 +33,22 @@ impl Cluster {
                 cluster.add(object, None).with_context(|| format!("in {name}"))?;
             }
         }
+        cluster.completed()
+    }
+
+    /// Asks the API server of a cluster for all that takes part in scheduling.
+    pub fn of_api_server(connect: &ConnectArgs) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let lists = runtime.block_on(lists(connect))?;
+        let mut cluster = Self::default();
+        for list in lists {
+            cluster.add(list, None).context("in what the API server has")?;
+        }
+        cluster.completed()
+    }
+
+    fn completed(mut self) -> Result<Self> {
+        let cluster = &mut self;
         keep_last_of_each_name(&mut cluster.objects.pods);
         defaults::complete(&mut cluster.objects, &cluster.priority_classes)?;
         if cluster.objects.nodes.is_empty() && cluster.objects.pods.is_empty() {
@@ -40,7 +57,7 @@ impl Cluster {
                  `kubectl get nodes,pods --all-namespaces -o json` prints what is needed"
             );
         }
-        Ok(cluster)
+        Ok(self)
     }
 
     /// Takes an object, or every object of a list. Items of a typed list leave their kind to the list.
@@ -101,6 +118,52 @@ impl From<Objects> for Cluster {
     fn from(objects: Objects) -> Self {
         Self { objects, ..Self::default() }
     }
+}
+
+/// All that takes part in scheduling, by the paths of the API.
+const PATHS: &[(&str, &[&str])] = &[
+    (
+        "/api/v1",
+        &[
+            "nodes",
+            "pods",
+            "namespaces",
+            "services",
+            "replicationcontrollers",
+            "persistentvolumes",
+            "persistentvolumeclaims",
+        ],
+    ),
+    ("/apis/apps/v1", &["replicasets", "statefulsets"]),
+    ("/apis/policy/v1", &["poddisruptionbudgets"]),
+    ("/apis/scheduling.k8s.io/v1", &["priorityclasses"]),
+    (
+        "/apis/storage.k8s.io/v1",
+        &["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
+    ),
+    ("/apis/resource.k8s.io/v1", &["resourceslices", "resourceclaims", "deviceclasses"]),
+];
+/// Objects that are asked for at a time.
+const PAGE: usize = 500;
+
+async fn lists(connect: &ConnectArgs) -> Result<Vec<Value>> {
+    let client = connect::client(connect.config(None).await?).await?;
+    let mut lists = Vec::new();
+    for path in PATHS.iter().flat_map(|(group, kinds)| kinds.iter().map(move |kind| format!("{group}/{kind}"))) {
+        let mut from = String::new();
+        loop {
+            let asked = http::Request::get(format!("{path}?limit={PAGE}{from}")).body(Vec::new())?;
+            let list: Value = client.request(asked).await.with_context(|| format!("cannot list {path}"))?;
+            let next = list.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default();
+            from = format!("&continue={next}");
+            let done = next.is_empty();
+            lists.push(list);
+            if done {
+                break;
+            }
+        }
+    }
+    Ok(lists)
 }
 
 /// An edited pod stands for the one it was made from. The engine tells pods by UID, which a manifest does not have.

@@ -1,8 +1,8 @@
 //! What if: places the pending pods of a cluster one after the other, in memory only.
 
-use crate::account::{Account, Choice, Cleared};
 use crate::cluster::Cluster;
 use anyhow::{Result, anyhow};
+use plimsoll_core::account::{Account, Choice, Cleared};
 use plimsoll_core::config::Configuration;
 use plimsoll_core::conformance::apply;
 use plimsoll_core::gate_message;

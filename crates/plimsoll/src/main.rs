@@ -1,16 +1,18 @@
 //! The command line of Plimsoll: it parses, calls the engine and prints.
 
-mod account;
 mod cluster;
 mod commands;
+mod connect;
 mod defaults;
 mod dry_run;
 mod evaluation;
 mod figures;
 mod input;
 mod output;
+mod recording;
 mod report;
 mod scenario_args;
+mod section;
 #[cfg(feature = "burn")]
 mod serve;
 mod workload_args;
@@ -46,6 +48,7 @@ enum Command {
     Models(commands::models::Args),
     Tune(commands::tune::Args),
     Run(commands::run::Args),
+    Record(commands::record::Args),
     Demo(commands::demo::Args),
     #[cfg(target_os = "linux")]
     Lab(commands::lab::Args),
@@ -111,6 +114,7 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Models(args) => commands::models::run(args, out),
         Command::Tune(args) => commands::tune::run(args, out),
         Command::Run(args) => commands::run::run(args, out),
+        Command::Record(args) => commands::record::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
         #[cfg(target_os = "linux")]
         Command::Lab(args) => commands::lab::run(args, out),

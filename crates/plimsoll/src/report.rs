@@ -1,8 +1,8 @@
 //! Decisions in words and tables.
 
-use crate::account::{Account, Scored};
 use crate::dry_run::{Outcome, PodOutcome, Usage};
 use crate::output::{ACCENT, BAD, DIM, GOOD, HEADING, Output, count, table};
+use plimsoll_core::account::{Account, Scored};
 use std::io::{self, Write};
 
 /// Columns narrower than this keep a table of all plugins within a terminal.
@@ -133,7 +133,7 @@ pub fn account(out: &mut Output, account: &Account) -> io::Result<()> {
         writeln!(out)?;
         let mut list = table(["NODE", "REFUSED BY", "BECAUSE"], &[]);
         for node in refused {
-            list.add_row([node.node.as_str(), node.refusal.plugin, &node.refusal.reasons.join(", ")]);
+            list.add_row([node.node.as_str(), &node.refusal.plugin, &node.refusal.reasons.join(", ")]);
         }
         out.table("", &list)?;
     }
@@ -142,13 +142,13 @@ pub fn account(out: &mut Output, account: &Account) -> io::Result<()> {
 
 /// Prints nodes with their totals and the scores of the plugins that are `shown`.
 pub fn scores(out: &mut Output, indent: &str, nodes: &[Scored], shown: impl Fn(&str) -> bool) -> io::Result<()> {
-    let plugins = nodes.first().into_iter().flat_map(|node| node.scores.keys().copied());
+    let plugins = nodes.first().into_iter().flat_map(|node| node.scores.keys().map(String::as_str));
     let plugins: Vec<&str> = plugins.filter(|plugin| shown(plugin)).collect();
     let header = ["NODE", "TOTAL"].into_iter().map(str::to_owned).chain(plugins.iter().map(|name| stacked(name)));
     let right: Vec<usize> = (1..plugins.len() + 2).collect();
     let mut list = table(header, &right);
     for node in nodes {
-        let scores = plugins.iter().map(|plugin| node.scores.get(plugin).map_or_else(String::new, i64::to_string));
+        let scores = plugins.iter().map(|plugin| node.scores.get(*plugin).map_or_else(String::new, i64::to_string));
         list.add_row([node.node.clone(), node.total.to_string()].into_iter().chain(scores));
     }
     out.table(indent, &list)

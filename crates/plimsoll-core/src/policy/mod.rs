@@ -27,6 +27,10 @@ use nearest::Nearest;
 use order::{FirstFit, Random, RoundRobin};
 pub use weighted_sum::WeightedSum;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 /// What a policy's score of a node depends on. The less it is, the more of it can be remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -36,6 +40,31 @@ pub enum Scope {
     Totals,
     /// Anything.
     Cluster,
+}
+
+/// Tells the time since some moment, for deadlines.
+pub type Clock = Box<dyn Fn() -> Duration + Send>;
+
+/// What was decided by whom.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Decisions.
+    pub decisions: AtomicU64,
+    /// Decisions that the heuristic took alone, the pod being unlike any in training.
+    pub outside: AtomicU64,
+    /// Nodes that only the heuristic judged, being unlike any in training.
+    pub nodes_outside: AtomicU64,
+    /// Decisions that the heuristic took alone, the network's answer not being a number.
+    pub not_finite: AtomicU64,
+    /// Decisions that the heuristic took alone, the time being over.
+    pub late: AtomicU64,
+}
+
+impl Counters {
+    /// Counts.
+    pub fn count(counter: &AtomicU64, by: u64) {
+        counter.fetch_add(by, Ordering::Relaxed);
+    }
 }
 
 /// Ranks nodes.
@@ -48,6 +77,14 @@ pub trait Policy: Send {
     fn scope(&self) -> Scope {
         Scope::Cluster
     }
+
+    /// Who decided how often, for a policy that falls back on another. It goes on counting.
+    fn counters(&self) -> Option<Arc<Counters>> {
+        None
+    }
+
+    /// Has a policy that may take long fall back on another where it takes longer than this. Those that are always quick pass over it.
+    fn set_deadline(&mut self, _clock: Clock, _after: Duration) {}
 
     /// Gives each feasible node a score; the highest is chosen, equals by lot. `scores` has one entry a node.
     fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String>;

@@ -9,6 +9,7 @@ use crate::error::LearnError;
 use crate::model::{Tensor, Weights};
 use crate::policy::fused::{Factored, Sizes};
 use crate::policy::{Learned, Parts, Ranges};
+use plimsoll_core::policy::Policy;
 use plimsoll_core::rng::Rng;
 use plimsoll_sim::compare::PreparedCase;
 use plimsoll_sim::measures::Row;
@@ -180,7 +181,7 @@ impl Evolution {
         let figures = (self.objective)(&run.row).ok_or_else(|| {
             LearnError::Invalid(format!("learn.objective: it is not measured in scenario {:?}", run.row.scenario))
         })?;
-        let decisions = counters.decisions.load(std::sync::atomic::Ordering::Relaxed);
+        let decisions = counters.map_or(0, |counters| counters.decisions.load(std::sync::atomic::Ordering::Relaxed));
         Ok(Measured { figures, lost, decisions })
     }
 

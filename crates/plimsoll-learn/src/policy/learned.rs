@@ -7,10 +7,9 @@ use crate::model::{Card, Weights};
 use crate::observation::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES, Wanted, node_feature, pod_feature};
 use crate::observation::{Encoder, PodFacts};
 use plimsoll_core::framework::Cycle;
-use plimsoll_core::policy::{Policy, Ranking};
+use plimsoll_core::policy::{Clock, Counters, Policy, Ranking};
 use plimsoll_core::state::{Node, NodeId};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What a learned policy is made of.
@@ -71,27 +70,6 @@ impl Ranges {
     }
 }
 
-/// What was decided by whom.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// Decisions.
-    pub decisions: AtomicU64,
-    /// Decisions that the heuristic took alone, the pod being unlike any in training.
-    pub outside: AtomicU64,
-    /// Nodes that only the heuristic judged, being unlike any in training.
-    pub nodes_outside: AtomicU64,
-    /// Decisions that the heuristic took alone, the network's answer not being a number.
-    pub not_finite: AtomicU64,
-    /// Decisions that the heuristic took alone, the time being over.
-    pub late: AtomicU64,
-}
-
-impl Counters {
-    pub(super) fn count(counter: &AtomicU64, by: u64) {
-        counter.fetch_add(by, Ordering::Relaxed);
-    }
-}
-
 /// What a policy saw in a run. It is handed over with the policy's end: runs side by side do not wait for each other.
 struct Seen {
     own: Ranges,
@@ -105,9 +83,6 @@ impl Drop for Seen {
         }
     }
 }
-
-/// Tells the time since some moment, for deadlines.
-pub type Clock = Box<dyn Fn() -> Duration + Send>;
 
 /// A learned policy; see the description of the module.
 pub struct Learned {
@@ -193,16 +168,6 @@ impl Learned {
             rows: Vec::new(),
             parts,
         }
-    }
-
-    /// Who decided how often.
-    pub fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
-    }
-
-    /// Has the heuristic decide where the network takes longer than this.
-    pub fn set_deadline(&mut self, clock: Clock, after: Duration) {
-        self.deadline = Some((clock, after));
     }
 
     /// Notes what values features take, for the card of a model in training; handed over when the policy is dropped.
@@ -320,6 +285,14 @@ impl Learned {
 impl Policy for Learned {
     fn name(&self) -> &'static str {
         "learned"
+    }
+
+    fn counters(&self) -> Option<Arc<Counters>> {
+        Some(Arc::clone(&self.counters))
+    }
+
+    fn set_deadline(&mut self, clock: Clock, after: Duration) {
+        self.deadline = Some((clock, after));
     }
 
     fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String> {

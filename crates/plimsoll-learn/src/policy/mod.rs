@@ -11,5 +11,5 @@ mod tests;
 pub(crate) use base::normalise;
 pub use base::{BASES, Base};
 pub use heuristic::Heuristic;
-pub use learned::{Clock, Counters, Learned, Parts, Ranges, sizes};
+pub use learned::{Learned, Parts, Ranges, sizes};
 pub use observing::{Observing, Scorer};

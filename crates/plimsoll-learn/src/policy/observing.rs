@@ -4,12 +4,12 @@
 //! number, its heuristic decides.
 
 use super::heuristic::Heuristic;
-use super::learned::{Counters, Ranges};
+use super::learned::Ranges;
 use crate::error::LearnError;
 use crate::lifetime::Predictor;
 use crate::model::{Card, Weights};
 use crate::observation::{Observation, Observe, View};
-use plimsoll_core::policy::{Policy, Ranking};
+use plimsoll_core::policy::{Counters, Policy, Ranking};
 use plimsoll_core::state::{ClusterState, NodeId};
 use std::sync::Arc;
 
@@ -63,11 +63,6 @@ impl Observing {
             version: None,
             row_of: Vec::new(),
         })
-    }
-
-    /// Who decided how often.
-    pub fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
     }
 
     /// Finds the rows of a cluster whose nodes came or went.
@@ -124,6 +119,10 @@ impl Observing {
 impl Policy for Observing {
     fn name(&self) -> &'static str {
         "learned"
+    }
+
+    fn counters(&self) -> Option<Arc<Counters>> {
+        Some(Arc::clone(&self.counters))
     }
 
     fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String> {

@@ -1,10 +1,11 @@
 //! The learned policy stays with its heuristic where it is not to be trusted, and what it remembers is what it would work out anew.
 
 use super::fused::{Factored, Sizes};
-use super::{Counters, Learned, Parts, Ranges, sizes};
+use super::{Learned, Parts, Ranges, sizes};
 use crate::lifetime::{Dataset, PredictorSettings, train};
 use crate::model::Weights;
 use crate::observation::features::{node_feature, pod_feature};
+use plimsoll_core::policy::{Counters, Policy};
 use plimsoll_core::rng::Rng;
 use plimsoll_sim::compare::{Case, PreparedCase};
 use plimsoll_sim::scenario::Scenario;
@@ -67,7 +68,7 @@ fn loud(weights: &mut Weights) {
 
 /// The checksum of all placements, and who decided.
 fn run(case: &PreparedCase, policy: Learned) -> (String, Arc<Counters>) {
-    let counters = policy.counters();
+    let counters = policy.counters().unwrap();
     let run = case.run("learned", Box::new(policy), &mut Nobody).unwrap();
     (run.row.placements_checksum, counters)
 }

@@ -5,12 +5,13 @@ use crate::Verdict;
 use crate::cluster::Cluster;
 use crate::dry_run::DryRun;
 use crate::input::read_configuration;
-use crate::output::{DIM, Output};
+use crate::output::{DIM, HEADING, Output, count};
 use crate::report;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::gate_message;
 use plimsoll_core::state::pod_key;
+use plimsoll_kube::explained::{Decided, Explained};
 use std::io::Write;
 
 /// Say why a pod goes to a node, or to none
@@ -24,6 +25,9 @@ pub struct Args {
     /// The pod, as NAMESPACE/NAME; without a namespace, `default`
     #[arg(long, value_name = "POD")]
     pod: String,
+    /// Ask a scheduler that runs, `plimsoll run`, at the address where it serves, such as http://127.0.0.1:10259
+    #[arg(long, value_name = "URL", conflicts_with_all = ["files", "kubeconfig", "config"])]
+    server: Option<String>,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     output: Format,
@@ -31,6 +35,9 @@ pub struct Args {
 
 /// Explains one decision.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
+    if let Some(url) = &args.server {
+        return ask(url, &args, out);
+    }
     let configuration = read_configuration(args.cluster.config.as_ref())?;
     let mut cluster = args.cluster.read(out)?;
     let wanted = full_name(&args.pod);
@@ -59,6 +66,57 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         }
     }
     Ok(Verdict::Good)
+}
+
+/// Asks the scheduler at work.
+fn ask(url: &str, args: &Args, out: &mut Output) -> Result<Verdict> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let pod = full_name(&args.pod);
+    let explained: Explained = runtime.block_on(async {
+        let address = url.parse().with_context(|| format!("--server {url}: not an address"))?;
+        let client = kube::Client::try_from(kube::Config::new(address))?;
+        let asked = http::Request::get(format!("/explain/{pod}")).body(Vec::new())?;
+        let answer = client.request_text(asked).await.map_err(|error| match error {
+            kube::Error::Api(status) if status.code == 404 => anyhow!("the scheduler at {url} knows no pod {pod}"),
+            other => anyhow!(other).context(format!("the scheduler at {url} does not answer; is it running?")),
+        })?;
+        serde_json::from_str(&answer).with_context(|| format!("{url} is not a scheduler of ours"))
+    })?;
+    if args.output == Format::Json {
+        out.json(&explained)?;
+        return Ok(Verdict::Good);
+    }
+    print(&explained, out)?;
+    Ok(Verdict::Good)
+}
+
+fn print(explained: &Explained, out: &mut Output) -> Result<()> {
+    let pod = &explained.pod;
+    match (&explained.node, &explained.queue) {
+        (Some(node), _) => writeln!(out, "{HEADING}pod {pod}{HEADING:#} is on {node}")?,
+        (None, Some(queue)) => {
+            let tries = count(explained.attempts.unwrap_or_default() as usize, "attempt");
+            writeln!(out, "{HEADING}pod {pod}{HEADING:#} waits ({queue}, {tries})")?;
+        }
+        (None, None) => writeln!(out, "{HEADING}pod {pod}{HEADING:#} is another scheduler's")?,
+    }
+    if let Some(message) = &explained.message {
+        writeln!(out, "  {message}")?;
+    }
+    if let Some(Decided { time, node, feasible, ties, micros }) = &explained.decision {
+        let by_lot = if *ties > 1 { format!(", by lot among {ties} that were equal") } else { String::new() };
+        let of = count(*feasible, "feasible node");
+        writeln!(out, "  {node} was chosen of {of}{by_lot}, at {time}, in {micros} µs")?;
+    }
+    match &explained.account {
+        Some(account) => {
+            writeln!(out, "\nWhat would be decided now:\n")?;
+            report::account(out, account)?;
+        }
+        None => out
+            .note("scores of all nodes, as if it were to be placed now: plimsoll explain --kubeconfig FILE --pod POD"),
+    }
+    Ok(())
 }
 
 /// Takes a pod off its node, which is returned.

@@ -14,6 +14,7 @@ pub mod lab;
 pub mod models;
 pub mod place;
 pub mod policies;
+pub mod record;
 pub mod run;
 pub mod scenario;
 pub mod simulate;

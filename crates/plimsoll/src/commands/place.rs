@@ -2,6 +2,7 @@
 
 use crate::Verdict;
 use crate::cluster::Cluster;
+use crate::connect::ConnectArgs;
 use crate::dry_run::{DryRun, PodOutcome, Usage};
 use crate::input::read_configuration;
 use crate::output::Output;
@@ -43,8 +44,14 @@ pub struct Args {
 pub struct ClusterArgs {
     /// Kubernetes objects in YAML or JSON (`-`: standard input): nodes, pods and what they refer to; may be given several
     /// times
-    #[arg(long = "cluster", value_name = "FILE", required = true)]
+    #[arg(long = "cluster", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// A cluster that runs, instead of files: what it holds now is looked at, and nothing in it is changed
+    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    pub context: Option<String>,
     /// A KubeSchedulerConfiguration [default: that of a kube-scheduler without one]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -63,7 +70,16 @@ pub enum Format {
 impl ClusterArgs {
     /// Reads the files, and says what of them is of no use.
     pub fn read(&self, out: &Output) -> Result<Cluster> {
-        let cluster = Cluster::read(&self.files)?;
+        let cluster = match &self.kubeconfig {
+            None if self.files.is_empty() => {
+                bail!("which cluster? give its objects with --cluster FILE, or --kubeconfig FILE")
+            }
+            None => Cluster::read(&self.files)?,
+            Some(path) => {
+                let connect = ConnectArgs { kubeconfig: Some(path.clone()), context: self.context.clone() };
+                Cluster::of_api_server(&connect)?
+            }
+        };
         if let Some(ignored) = cluster.ignored_in_words() {
             out.note(&format!("not taken into account: {ignored}"));
         }

@@ -1,17 +1,20 @@
 //! `plimsoll run`
 
 use crate::Verdict;
-use crate::evaluation::policy_of;
+use crate::connect::{self, ConnectArgs};
 use crate::input;
 use crate::output::Output;
+use crate::section::{self, Section};
 use anyhow::{Context, Result, bail};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use plimsoll_core::config::Configuration;
 use plimsoll_core::engine::Engine;
 use plimsoll_kube::lease::Election;
+use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, RunError, run as schedule};
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -22,15 +25,11 @@ use tokio::sync::watch;
 /// SIGINT and at once at the second.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A KubeSchedulerConfiguration in YAML or JSON; kube-scheduler's defaults if not given
+    /// A KubeSchedulerConfiguration in YAML or JSON, a PlimsollConfiguration, or both; kube-scheduler's defaults if not given
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How to reach the cluster; `clientConnection.kubeconfig`, KUBECONFIG, ~/.kube/config or the service account if not given
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
     /// The name of the only profile, instead of the configuration's: pods with this `schedulerName` are ours
     #[arg(long, value_name = "NAME")]
     scheduler_name: Option<String>,
@@ -40,6 +39,10 @@ pub struct Args {
     /// Whether one of several schedulers is elected; as the configuration has it if not given
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     leader_elect: Option<bool>,
+    /// Decide beside the scheduler that does the work, and bind nothing: each decision, and where the pod went, is a line of JSON in this file,
+    /// or on standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    shadow: Option<PathBuf>,
     /// Where health and metrics are served; `off` for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10259")]
     listen: String,
@@ -50,14 +53,12 @@ pub struct Args {
 
 /// Runs the scheduler.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG").unwrap_or_else(|_| "info".into());
-    // Somebody may have set up logs before.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
-    let mut configuration = match &args.config {
-        None => Configuration::default(),
+    connect::start_logs();
+    let (mut configuration, section) = match &args.config {
+        None => (Configuration::default(), Section::default()),
         Some(path) => {
             let (name, text) = input::read_text(path)?;
-            Configuration::parse(&name, &text).map_err(|errors| anyhow::anyhow!("{name}: {errors}"))?
+            section::parse(&name, &text)?
         }
     };
     if let Some(name) = &args.scheduler_name {
@@ -66,62 +67,37 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         }
         configuration.profiles[0].scheduler_name.clone_from(name);
     }
-    let engine = engine(&args, &configuration)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(live(&args, configuration, engine, out));
+    let result = runtime.block_on(live(&args, &configuration, &section, out));
     // What still runs in the background has nothing left to do.
     runtime.shutdown_background();
     result
 }
 
-fn engine(args: &Args, configuration: &Configuration) -> Result<Engine> {
-    let mut engine = Engine::new(configuration, args.seed);
-    let profiles: Vec<_> = configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
-    for given in &args.policy {
-        let (of, name) = match given.split_once('=') {
-            Some((profile, name)) => (vec![profile.to_owned()], name),
-            None => (profiles.clone(), given.as_str()),
-        };
-        for profile in of {
-            if !engine.set_policy(&profile, policy_of(name)?) {
-                bail!("--policy {given}: there is no profile {profile:?}; there are {}", profiles.join(", "));
-            }
-        }
-    }
-    Ok(engine)
-}
-
-async fn live(args: &Args, configuration: Configuration, engine: Engine, out: &mut Output) -> Result<Verdict> {
-    let connection = connection(args, &configuration).await?;
-    let client = kube::Client::try_from(connection.clone()).context("the cluster cannot be reached")?;
-    let version = client.apiserver_version().await.context("the API server does not answer")?;
-    tracing::info!(server = version.git_version, "connected");
+async fn live(args: &Args, configuration: &Configuration, section: &Section, out: &mut Output) -> Result<Verdict> {
+    let (engine, counters) = section.engine(configuration, &args.policy, args.seed)?;
+    let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+    let kinds = section.node_kinds(folder)?;
+    let own = &configuration.client_connection.kubeconfig;
+    let otherwise = (!own.is_empty()).then(|| Path::new(own));
+    let connection = args.connect.config(otherwise).await?;
+    let client = connect::client(connection.clone()).await?;
     let identity = identity();
-    let elect = args.leader_elect.unwrap_or(configuration.leader_election.leader_elect);
-    let election = elect.then(|| {
-        let settings = &configuration.leader_election;
-        Election {
-            namespace: settings.resource_namespace.clone(),
-            name: settings.resource_name.clone(),
-            identity: identity.clone(),
-            duration: settings.lease_duration,
-            renew_deadline: settings.renew_deadline,
-            retry: settings.retry_period,
-        }
-    });
-    let listener = match args.listen.as_str() {
-        "off" => None,
-        address => {
-            let address: SocketAddr =
-                address.parse().with_context(|| format!("--listen {address}: not an address and port"))?;
-            let listener = TcpListener::bind(address).await.with_context(|| format!("--listen {address}"))?;
-            out.note(&format!("health and metrics at http://{}", listener.local_addr()?));
-            Some(listener)
-        }
+    let election = election(args, configuration, &identity);
+    check_rights(&client, args.shadow.is_some(), election.as_ref()).await?;
+    let parts = Parts {
+        client,
+        lease_client: kube::Client::try_from(connection).context("the cluster cannot be reached")?,
+        engine: with_words(engine),
+        scheduler_name: configuration.profiles.first().map_or_else(String::new, |first| first.scheduler_name.clone()),
+        identity,
+        election,
+        listener: listener(&args.listen, out).await?,
+        kinds,
+        counters,
+        max_in_flight: section.guard_rails.max_in_flight,
+        shadow: args.shadow.as_deref().map(book).transpose()?,
     };
-    let scheduler_name = configuration.profiles.first().map_or_else(String::new, |first| first.scheduler_name.clone());
-    let lease_client = kube::Client::try_from(connection).context("the cluster cannot be reached")?;
-    let parts = Parts { client, lease_client, engine, scheduler_name, identity, election, listener };
     match schedule(parts, stop_signal()?).await {
         Ok(()) => Ok(Verdict::Good),
         // Whoever restarts us gives us a fresh start.
@@ -133,21 +109,67 @@ async fn live(args: &Args, configuration: Configuration, engine: Engine, out: &m
     }
 }
 
-async fn connection(args: &Args, configuration: &Configuration) -> Result<kube::Config> {
-    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
-    let own = &configuration.client_connection.kubeconfig;
-    let path = args.kubeconfig.clone().or_else(|| (!own.is_empty()).then(|| PathBuf::from(own)));
-    let mut connection = match path {
-        Some(path) => {
-            let read = Kubeconfig::read_from(&path).with_context(|| format!("kubeconfig {}", path.display()))?;
-            let read = kube::Config::from_custom_kubeconfig(read, &options).await;
-            read.with_context(|| format!("kubeconfig {}", path.display()))?
-        }
-        None => kube::Config::infer().await.context("no cluster is known; give --kubeconfig")?,
+/// Pods that wait are told why.
+fn with_words(mut engine: Engine) -> Engine {
+    engine.set_words_messages(true);
+    engine
+}
+
+/// How one of several is elected. A shadow is not: it does nothing that another could not do beside it.
+fn election(args: &Args, configuration: &Configuration, identity: &str) -> Option<Election> {
+    let settings = &configuration.leader_election;
+    let elect = args.leader_elect.unwrap_or(settings.leader_elect) && args.shadow.is_none();
+    elect.then(|| Election {
+        namespace: settings.resource_namespace.clone(),
+        name: settings.resource_name.clone(),
+        identity: identity.to_owned(),
+        duration: settings.lease_duration,
+        renew_deadline: settings.renew_deadline,
+        retry: settings.retry_period,
+    })
+}
+
+/// Says what the API server would refuse before anything is tried.
+async fn check_rights(client: &kube::Client, only_watches: bool, election: Option<&Election>) -> Result<()> {
+    let needed = match only_watches {
+        true => rights::to_read(),
+        false => rights::to_schedule(election.map(|election| election.namespace.as_str())),
     };
-    // Watches are quiet for minutes; the API server ends them.
-    connection.read_timeout = None;
-    Ok(connection)
+    match rights::missing(client, needed).await {
+        Ok(missing) if missing.is_empty() => Ok(()),
+        Ok(missing) => {
+            let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+            bail!(
+                "the API server does not allow what a scheduler must do: {}; bind its user to the cluster roles system:kube-scheduler and \
+                 system:volume-scheduler, or grant these",
+                missing.join(", ")
+            )
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the API server does not say what this user may do; what it refuses will be told as it happens");
+            Ok(())
+        }
+    }
+}
+
+async fn listener(address: &str, out: &Output) -> Result<Option<TcpListener>> {
+    if address == "off" {
+        return Ok(None);
+    }
+    let address: SocketAddr =
+        address.parse().with_context(|| format!("--listen {address}: not an address and port"))?;
+    let listener = TcpListener::bind(address).await.with_context(|| format!("--listen {address}"))?;
+    out.note(&format!("health and metrics at http://{}", listener.local_addr()?));
+    Ok(Some(listener))
+}
+
+/// The book of a shadow; one that is there goes on.
+fn book(path: &Path) -> Result<Box<dyn Write + Send>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(std::io::stdout()));
+    }
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    Ok(Box::new(file.with_context(|| format!("--shadow={}: cannot be written", path.display()))?))
 }
 
 /// A name of this process alone.
@@ -158,7 +180,7 @@ fn identity() -> String {
 }
 
 /// Becomes true at the first signal to end; the second ends the process.
-fn stop_signal() -> Result<watch::Receiver<bool>> {
+pub fn stop_signal() -> Result<watch::Receiver<bool>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (tell, stop) = watch::channel(false);
     tokio::spawn(async move {
@@ -168,8 +190,8 @@ fn stop_signal() -> Result<watch::Receiver<bool>> {
                 _ = interrupt.recv() => {}
             }
             if first {
-                tracing::info!("bindings under way end, then the scheduler does; a second signal ends it at once");
-                // Who listens is the scheduler, which may have ended.
+                tracing::info!("what is under way ends, then this process does; a second signal ends it at once");
+                // Who listens may have ended.
                 let _ = tell.send(true);
             } else {
                 std::process::exit(130);

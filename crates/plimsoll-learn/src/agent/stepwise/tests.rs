@@ -111,6 +111,7 @@ fn an_imitation_does_as_its_expert_does() {
 fn a_factored_network_decides_the_same_whether_or_not_its_towers_are_remembered() {
     use crate::network::{Network, NetworkSpec};
     use crate::policy::{Learned, Observing, Parts};
+    use plimsoll_core::policy::Policy;
     let agent = "agent = { name = 'dqn', learning_starts = 32, batch = 16 }\nnetwork = { name = 'factored', tower = 6, hidden = 5 }";
     let (card, weights, kwh) = train(agent);
     assert_eq!(card.network.sizes["tower_inputs"], 7, "those that change with the node alone");
@@ -121,7 +122,7 @@ fn a_factored_network_decides_the_same_whether_or_not_its_towers_are_remembered(
         weights.iter().filter(|(name, _)| !Predictor::owns(name)).map(|(name, tensor)| (name.clone(), tensor.clone()));
     let network = Network::with_weights(&spec, own.collect()).unwrap();
     let observing = Observing::new(&card, &weights, network).unwrap();
-    let counters = [remembering.counters(), observing.counters()];
+    let counters = [remembering.counters().unwrap(), observing.counters().unwrap()];
     assert_eq!(run(&scenario, Box::new(remembering)), kwh);
     assert_eq!(run(&scenario, Box::new(observing)), kwh);
     for counters in counters {

@@ -3,12 +3,12 @@
 mod workload;
 
 use crate::Verdict;
-use crate::account::Account;
 use crate::dry_run::{DryRun, Outcome, Placed, PodOutcome, Usage};
 use crate::output::{ACCENT, BAD, DIM, GOOD, HEADING, Output, count, table};
 use crate::report::{self, Tally, percent};
 use anyhow::{Result, anyhow};
 use clap::value_parser;
+use plimsoll_core::account::Account;
 use plimsoll_core::config::Configuration;
 use plimsoll_core::state::{ClusterState, Node};
 use plimsoll_sim::compare::{Plan, Store, by_name, compare};

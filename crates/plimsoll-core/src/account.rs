@@ -1,15 +1,15 @@
 //! A decision laid open, in names: what is printed and what JSON output holds.
 
-use plimsoll_core::Preemption;
-use plimsoll_core::explain::Explanation;
-use plimsoll_core::framework::Status;
-use plimsoll_core::state::{ClusterState, NodeId};
-use serde::Serialize;
+use crate::explain::Explanation;
+use crate::framework::Status;
+use crate::plugins::Preemption;
+use crate::state::{ClusterState, NodeId};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Why a pod goes where it goes, or nowhere.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Account {
     /// `namespace/name`
@@ -32,27 +32,27 @@ pub struct Account {
 }
 
 /// A feasible node.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scored {
     /// The node.
     pub node: String,
     /// The sum of scores.
     pub total: i64,
     /// What each plugin gives, weighted.
-    pub scores: BTreeMap<&'static str, i64>,
+    pub scores: BTreeMap<String, i64>,
 }
 
 /// Who refused, and why.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The plugin; empty where several together left the node out.
-    pub plugin: &'static str,
+    pub plugin: String,
     /// The reasons.
     pub reasons: Vec<String>,
 }
 
 /// A refused node.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RefusedNode {
     /// The node.
     pub node: String,
@@ -62,7 +62,7 @@ pub struct RefusedNode {
 }
 
 /// A node to be cleared for a pod.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cleared {
     /// The node.
@@ -80,7 +80,7 @@ impl Account {
         let nodes = state.node_count();
         let scores_at = |at: usize| {
             let each = explanation.scores.iter();
-            each.filter_map(|(plugin, scores)| Some((plugin.as_str(), *scores.get(at)?))).collect()
+            each.filter_map(|(plugin, scores)| Some((plugin.as_str().to_owned(), *scores.get(at)?))).collect()
         };
         let ranked = explanation.feasible.iter().zip(&explanation.totals).enumerate();
         let mut feasible: Vec<_> = ranked
@@ -105,10 +105,10 @@ impl Account {
     }
 
     /// How many nodes each plugin refused, the most first.
-    pub fn refusals(&self) -> Vec<(usize, &'static str)> {
-        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+    pub fn refusals(&self) -> Vec<(usize, &str)> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for node in &self.refused {
-            *counts.entry(node.refusal.plugin).or_default() += 1;
+            *counts.entry(node.refusal.plugin.as_str()).or_default() += 1;
         }
         let mut counts: Vec<_> = counts.into_iter().map(|(plugin, count)| (count, plugin)).collect();
         counts.sort_by_key(|(count, _)| Reverse(*count));
@@ -118,7 +118,8 @@ impl Account {
 
 impl Refusal {
     fn new(status: &Status) -> Self {
-        Self { plugin: status.plugin.map_or("", |plugin| plugin.as_str()), reasons: status.reasons.clone() }
+        let plugin = status.plugin.map_or("", |plugin| plugin.as_str());
+        Self { plugin: plugin.to_owned(), reasons: status.reasons.clone() }
     }
 }
 
@@ -135,13 +136,13 @@ impl Cleared {
 }
 
 /// How a node won: against whom, and by which plugins' scores.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Choice {
     /// The sum of scores of the node chosen.
     pub total: i64,
     /// What each plugin gives it, weighted.
-    pub scores: BTreeMap<&'static str, i64>,
+    pub scores: BTreeMap<String, i64>,
     /// The best of the other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<RunnerUp>,
@@ -150,7 +151,7 @@ pub struct Choice {
 }
 
 /// The best of the nodes that were not chosen.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunnerUp {
     /// The node.
@@ -158,7 +159,7 @@ pub struct RunnerUp {
     /// Its sum of scores.
     pub total: i64,
     /// Where the node chosen has another score: by how much it is higher.
-    pub advantage: BTreeMap<&'static str, i64>,
+    pub advantage: BTreeMap<String, i64>,
 }
 
 impl Choice {
@@ -170,7 +171,7 @@ impl Choice {
         let next = others().max_by_key(|(other, total)| (**total, Reverse(*other))).map(|(other, total)| {
             let each = explanation.scores.iter();
             let advantage = each
-                .filter_map(|(plugin, scores)| Some((plugin.as_str(), scores.get(at)? - scores.get(other)?)))
+                .filter_map(|(plugin, scores)| Some((plugin.as_str().to_owned(), scores.get(at)? - scores.get(other)?)))
                 .filter(|(_, difference)| *difference != 0)
                 .collect();
             let node = explanation.feasible.get(other).map_or("", |node| state.node_name(*node));
@@ -178,7 +179,11 @@ impl Choice {
         });
         Some(Self {
             total,
-            scores: explanation.scores.iter().filter_map(|(name, all)| Some((name.as_str(), *all.get(at)?))).collect(),
+            scores: explanation
+                .scores
+                .iter()
+                .filter_map(|(name, all)| Some((name.as_str().to_owned(), *all.get(at)?)))
+                .collect(),
             next,
             equals: others().filter(|(_, other)| **other == total).count(),
         })
@@ -195,7 +200,7 @@ impl Choice {
             }
             Some(next) => {
                 let mut parts: Vec<_> = next.advantage.iter().collect();
-                parts.sort_by_key(|(name, difference)| (Reverse(**difference), **name));
+                parts.sort_by(|(a, left), (b, right)| right.cmp(left).then_with(|| a.cmp(b)));
                 let parts: Vec<_> = parts.iter().map(|(name, difference)| format!("{name} {difference:+}")).collect();
                 format!("{} against {} on {}: {}", self.total, next.total, next.node, parts.join(", "))
             }

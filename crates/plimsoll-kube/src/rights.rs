@@ -1,0 +1,143 @@
+//! What a scheduler must be allowed to do, and what of it the API server does not grant.
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use std::fmt;
+
+/// One thing that a scheduler has to be allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Right {
+    verb: &'static str,
+    group: &'static str,
+    /// With the subresource, as in `pods/binding`.
+    resource: &'static str,
+    /// In one namespace, or in all.
+    namespace: Option<String>,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is watched.
+const READ: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "pods",
+            "nodes",
+            "namespaces",
+            "services",
+            "replicationcontrollers",
+            "persistentvolumes",
+            "persistentvolumeclaims",
+        ],
+    ),
+    ("apps", &["replicasets", "statefulsets"]),
+    ("policy", &["poddisruptionbudgets"]),
+    ("storage.k8s.io", &["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"]),
+    ("resource.k8s.io", &["resourceslices", "resourceclaims", "deviceclasses"]),
+];
+
+/// What is written.
+const WRITE: &[(&str, &str, &[&str])] = &[
+    ("", "pods/binding", &["create"]),
+    ("", "pods/status", &["patch"]),
+    ("", "pods", &["get", "delete"]),
+    ("", "persistentvolumes", &["patch"]),
+    ("", "persistentvolumeclaims", &["patch"]),
+    ("events.k8s.io", "events", &["create", "patch"]),
+    ("resource.k8s.io", "resourceclaims", &["update", "patch", "create", "delete"]),
+    ("resource.k8s.io", "resourceclaims/status", &["update", "patch"]),
+];
+
+/// What one who only watches has to be allowed.
+pub fn to_read() -> Vec<Right> {
+    let each = |group: &'static str, resource: &'static str, verb| Right { verb, group, resource, namespace: None };
+    let pairs = READ.iter().flat_map(|(group, resources)| resources.iter().map(move |resource| (*group, *resource)));
+    pairs.flat_map(|(group, resource)| ["list", "watch"].map(|verb| each(group, resource, verb))).collect()
+}
+
+/// What one who schedules has to be allowed; with the namespace of its lease, if there is one.
+pub fn to_schedule(lease_namespace: Option<&str>) -> Vec<Right> {
+    let mut rights = to_read();
+    for (group, resource, verbs) in WRITE {
+        rights.extend(verbs.iter().map(|verb| Right { verb, group, resource, namespace: None }));
+    }
+    if let Some(namespace) = lease_namespace {
+        rights.extend(["get", "create", "update"].map(|verb| Right {
+            verb,
+            group: "coordination.k8s.io",
+            resource: "leases",
+            namespace: Some(namespace.to_owned()),
+        }));
+    }
+    rights
+}
+
+/// Questions that are asked at a time.
+const AT_A_TIME: usize = 16;
+
+/// Those of the rights that the API server does not grant, in their order.
+pub async fn missing(client: &Client, rights: Vec<Right>) -> Result<Vec<Right>, kube::Error> {
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let answers = stream::iter(rights).map(|right| {
+        let api = &api;
+        async move {
+            let asked = SelfSubjectAccessReview { spec: question(&right), ..SelfSubjectAccessReview::default() };
+            let answer = api.create(&PostParams::default(), &asked).await?;
+            let allowed = answer.status.is_some_and(|status| status.allowed);
+            Ok::<_, kube::Error>((!allowed).then_some(right))
+        }
+    });
+    let answers: Vec<_> = answers.buffered(AT_A_TIME).try_collect().await?;
+    Ok(answers.into_iter().flatten().collect())
+}
+
+fn question(right: &Right) -> SelfSubjectAccessReviewSpec {
+    let (resource, subresource) = match right.resource.split_once('/') {
+        Some((resource, sub)) => (resource, Some(sub.to_owned())),
+        None => (right.resource, None),
+    };
+    SelfSubjectAccessReviewSpec {
+        resource_attributes: Some(ResourceAttributes {
+            verb: Some(right.verb.to_owned()),
+            group: Some(right.group.to_owned()),
+            resource: Some(resource.to_owned()),
+            subresource,
+            namespace: right.namespace.clone(),
+            ..ResourceAttributes::default()
+        }),
+        ..SelfSubjectAccessReviewSpec::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_read_as_kubectl_would_have_them() {
+        let words: Vec<_> = to_schedule(Some("kube-system")).iter().map(ToString::to_string).collect();
+        for right in [
+            "watch pods",
+            "create pods/binding",
+            "list csinodes.storage.k8s.io",
+            "update leases.coordination.k8s.io in namespace kube-system",
+        ] {
+            assert!(words.iter().any(|word| word == right), "{right} is not among {words:?}");
+        }
+        assert!(to_read().iter().all(|right| ["list", "watch"].contains(&right.verb)));
+    }
+}

@@ -1,0 +1,236 @@
+//! What is known of a live cluster beside what its rules need: power, price, carbon and latency of nodes by their labels, since when a node has work, and whom a pod belongs to.
+//! Policies and models look at it.
+
+use crate::owner::owner_number;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use plimsoll_core::engine::{Engine, Event, Object};
+use plimsoll_core::state::{NodeId, pod_key};
+use plimsoll_core::telemetry::{PodTelemetry, PowerCurve};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What nodes with certain labels are like.
+#[derive(Debug, Clone, Default)]
+pub struct NodeKind {
+    /// The labels that a node of this kind has; none means all nodes.
+    pub labels: BTreeMap<String, String>,
+    /// What it draws, by load.
+    pub power: Option<Arc<PowerCurve>>,
+    /// What it draws asleep, in watts.
+    pub sleep_watts: f64,
+    /// What it costs an hour while it is awake.
+    pub price: Option<f64>,
+    /// Grams of carbon dioxide for a kilowatt-hour.
+    pub carbon: Option<f64>,
+    /// Latency to users, in milliseconds.
+    pub latency_ms: Option<f64>,
+}
+
+impl NodeKind {
+    fn is_kind_of(&self, node: &Node) -> bool {
+        let labels = node.metadata.labels.as_ref();
+        self.labels.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+    }
+}
+
+/// Tells the engine what is known.
+#[derive(Debug)]
+pub struct World {
+    kinds: Vec<NodeKind>,
+    start: Instant,
+}
+
+/// The annotations that say what latency a pod bears, in milliseconds.
+const LATENCY: [&str; 2] = ["latencySoftConstraint", "latencyHardConstraint"];
+/// The resource of whole GPUs.
+const GPU: &str = "nvidia.com/gpu";
+/// A whole GPU, in thousandths.
+const WHOLE: u32 = 1000;
+
+/// What an event is about, after the event itself was taken in.
+enum About {
+    Node(Box<Node>),
+    Pod { uid: String, told: Option<PodTelemetry>, node: Option<String> },
+    Else,
+}
+
+/// What is left to be told once the engine knows of an event.
+pub struct Told(About);
+
+impl World {
+    /// The first of these kinds that a node is of says what it is like.
+    pub fn new(kinds: Vec<NodeKind>) -> Self {
+        Self { kinds, start: Instant::now() }
+    }
+
+    /// The time, on the clock of what is told. It counts from the start of the process: models reckon with small numbers.
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Keeps of an event what is to be told after it.
+    pub fn look(&self, event: &Event) -> Told {
+        Told(match event {
+            Event::Apply(Object::Node(node)) if !self.kinds.is_empty() => About::Node(node.clone()),
+            Event::Apply(Object::Pod(pod)) => About::Pod {
+                uid: pod_key(&pod.metadata),
+                told: Some(pod_telemetry(pod)),
+                node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+            },
+            Event::Delete(Object::Pod(pod)) => About::Pod {
+                uid: pod_key(&pod.metadata),
+                told: None,
+                node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+            },
+            _ => About::Else,
+        })
+    }
+
+    /// Tells the engine, which has taken in the event.
+    pub fn tell(&self, engine: &mut Engine, told: Told) {
+        let state = &mut engine.scheduler().state;
+        match told.0 {
+            About::Node(node) => {
+                let name = node.metadata.name.as_deref().unwrap_or_default();
+                let kind = self.kinds.iter().find(|kind| kind.is_kind_of(&node));
+                let (Some(kind), Some(id)) = (kind, state.node_named(name)) else { return };
+                let known = state.telemetry.node(id);
+                let same = known.power == kind.power
+                    && (known.price, known.carbon, known.latency_ms) == (kind.price, kind.carbon, kind.latency_ms)
+                    && known.sleep_watts.to_bits() == kind.sleep_watts.to_bits();
+                if !same {
+                    state.tell(id, |known| {
+                        known.power.clone_from(&kind.power);
+                        known.sleep_watts = kind.sleep_watts;
+                        (known.price, known.carbon, known.latency_ms) = (kind.price, kind.carbon, kind.latency_ms);
+                    });
+                }
+            }
+            About::Pod { uid, told, node } => {
+                if let (Some(told), Some(id)) = (told, state.pod_id(&uid))
+                    && state.telemetry.pod(id) != told
+                {
+                    state.telemetry.set_pod(id, told);
+                }
+                if let Some(node) = node.and_then(|name| state.node_named(&name)) {
+                    self.tell_awake(engine, node);
+                }
+            }
+            About::Else => {}
+        }
+    }
+
+    /// A node is awake since it has pods.
+    pub fn tell_awake(&self, engine: &mut Engine, node: NodeId) {
+        let now = self.now();
+        let state = &mut engine.scheduler().state;
+        let Some(has_pods) = state.node(node).map(|node| !node.pods.is_empty()) else { return };
+        if has_pods != state.telemetry.node(node).awake_since.is_some() {
+            state.tell(node, |known| known.awake_since = has_pods.then_some(now));
+        }
+    }
+
+    /// What time it is, for decisions that follow.
+    pub fn tell_time(&self, engine: &mut Engine) {
+        engine.scheduler().state.telemetry.now = self.now();
+    }
+}
+
+fn pod_telemetry(pod: &Pod) -> PodTelemetry {
+    let annotations = pod.metadata.annotations.as_ref();
+    let [soft, hard] = LATENCY.map(|key| annotations?.get(key)?.parse::<f64>().ok().filter(|ms| *ms >= 0.0));
+    PodTelemetry {
+        lifetime: None,
+        gpus: gpus(pod).map(|count| (count, WHOLE)),
+        owner: Some(owner_number(pod)),
+        latency_ms: soft.zip(hard),
+    }
+}
+
+fn gpus(pod: &Pod) -> Option<u32> {
+    let containers = &pod.spec.as_ref()?.containers;
+    let requests = containers.iter().filter_map(|container| container.resources.as_ref()?.requests.as_ref()?.get(GPU));
+    let count: u32 = requests.filter_map(|Quantity(text)| text.parse::<u32>().ok()).sum();
+    (count > 0).then_some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::config::Configuration;
+    use serde_json::{Value, json};
+
+    fn engine_with(world: &World, events: Vec<Event>) -> Engine {
+        let mut engine = Engine::new(&Configuration::default(), 1);
+        for event in events {
+            let told = world.look(&event);
+            engine.apply(Duration::ZERO, event).unwrap();
+            world.tell(&mut engine, told);
+        }
+        engine
+    }
+
+    fn node(labels: &Value) -> Event {
+        let resources = json!({ "cpu": "4", "memory": "8Gi", "pods": "10" });
+        let node: Node = serde_json::from_value(json!({
+            "metadata": { "name": "n", "labels": labels },
+            "status": { "allocatable": resources, "capacity": resources },
+        }))
+        .unwrap();
+        Event::apply(node)
+    }
+
+    fn pod(node: Option<&str>) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": { "name": "p", "namespace": "d", "uid": "u",
+                "annotations": { "latencySoftConstraint": "20", "latencyHardConstraint": "30" } },
+            "spec": { "nodeName": node, "containers": [{ "name": "c", "resources": { "requests": { "nvidia.com/gpu": "2" } } }] },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_first_kind_that_fits_says_what_a_node_is_like() {
+        let labelled = |label: &str, price| NodeKind {
+            labels: [("type".to_owned(), label.to_owned())].into(),
+            price: Some(price),
+            ..NodeKind::default()
+        };
+        let any = NodeKind { price: Some(9.0), ..NodeKind::default() };
+        let world = World::new(vec![labelled("big", 1.0), labelled("small", 2.0), any]);
+        for (label, price) in [("big", 1.0), ("small", 2.0), ("other", 9.0)] {
+            let engine = engine_with(&world, vec![node(&json!({ "type": label }))]);
+            let state = engine.state();
+            assert_eq!(state.telemetry.node(state.node_named("n").unwrap()).price, Some(price));
+        }
+    }
+
+    #[test]
+    fn a_node_is_awake_while_it_has_pods() {
+        let world = World::new(Vec::new());
+        let awake = |engine: &Engine| {
+            let state = engine.state();
+            state.telemetry.node(state.node_named("n").unwrap()).awake_since.is_some()
+        };
+        assert!(!awake(&engine_with(&world, vec![node(&json!({}))])));
+        let mut engine = engine_with(&world, vec![node(&json!({})), Event::apply(pod(Some("n")))]);
+        assert!(awake(&engine));
+        let gone = Event::delete(pod(Some("n")));
+        let told = world.look(&gone);
+        engine.apply(Duration::ZERO, gone).unwrap();
+        world.tell(&mut engine, told);
+        assert!(!awake(&engine));
+    }
+
+    #[test]
+    fn pods_tell_their_owner_gpus_and_latency() {
+        let world = World::new(Vec::new());
+        let engine = engine_with(&world, vec![node(&json!({})), Event::apply(pod(None))]);
+        let told = engine.state().telemetry.pod(engine.state().pod_id("u").unwrap());
+        assert_eq!(told.gpus, Some((2, 1000)));
+        assert_eq!(told.latency_ms, Some((20.0, 30.0)));
+        assert_eq!(engine.state().telemetry.pods_of(told.owner.unwrap()), 1);
+    }
+}

@@ -1,0 +1,81 @@
+//! How a cluster is reached.
+
+use anyhow::{Context, Result, bail};
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// The oldest minor version of Kubernetes 1 that is supported: the first with `resource.k8s.io/v1`.
+const OLDEST: u32 = 34;
+/// The newest one whose rules are known.
+const NEWEST: u32 = 36;
+
+/// Which cluster.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ConnectArgs {
+    /// How to reach the cluster; KUBECONFIG, ~/.kube/config or the service account if not given
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+impl ConnectArgs {
+    /// How to reach it; `otherwise` is a kubeconfig that is used where none is given.
+    pub async fn config(&self, otherwise: Option<&Path>) -> Result<Config> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let mut config = match self.kubeconfig.as_deref().or(otherwise) {
+            Some(path) => {
+                let unusable = || {
+                    format!(
+                        "kubeconfig {}: it cannot be used; check the file, its contexts and certificates",
+                        path.display()
+                    )
+                };
+                let read = Kubeconfig::read_from(path).with_context(unusable)?;
+                Config::from_custom_kubeconfig(read, &options).await.with_context(unusable)?
+            }
+            None if self.context.is_some() => {
+                Config::from_kubeconfig(&options).await.context("no cluster is known; give --kubeconfig")?
+            }
+            None => Config::infer().await.context("no cluster is known; give --kubeconfig")?,
+        };
+        // Watches are quiet for minutes; the API server ends them.
+        config.read_timeout = None;
+        Ok(config)
+    }
+}
+
+/// A client, whose API server answers and is of a version that is supported.
+pub async fn client(config: Config) -> Result<kube::Client> {
+    let url = config.cluster_url.clone();
+    let client = kube::Client::try_from(config).with_context(|| format!("no client can be made for {url}"))?;
+    let version =
+        client.apiserver_version().await.with_context(|| format!("the API server at {url} does not answer"))?;
+    let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().ok();
+    match (number(&version.major), number(&version.minor)) {
+        (Some(1), Some(minor)) if minor > NEWEST => {
+            tracing::warn!(server = version.git_version, "newer than 1.{NEWEST}, whose rules are followed here");
+        }
+        (Some(1), Some(minor)) if minor >= OLDEST => tracing::info!(server = version.git_version, "connected"),
+        _ => bail!(
+            "the API server at {url} is {}; 1.{OLDEST} to 1.{NEWEST} are supported: older ones do not serve resource.k8s.io/v1",
+            version.git_version
+        ),
+    }
+    Ok(client)
+}
+
+/// Logs go to standard error; PLIMSOLL_LOG says which, PLIMSOLL_LOG_FORMAT=json makes each a JSON object.
+pub fn start_logs() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG").unwrap_or_else(|_| "info".into());
+    let is_terminal = std::io::stderr().is_terminal();
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal);
+    // Somebody may have set up logs before.
+    let _ = match std::env::var("PLIMSOLL_LOG_FORMAT").as_deref() {
+        Ok("json") => logs.json().try_init(),
+        _ => logs.try_init(),
+    };
+}

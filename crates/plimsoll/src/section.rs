@@ -1,0 +1,268 @@
+//! The Plimsoll section of a configuration file: a second document beside the KubeSchedulerConfiguration.
+
+use crate::evaluation::policy_of;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use plimsoll_core::config::{Configuration, parse_objects};
+use plimsoll_core::engine::Engine;
+use plimsoll_core::policy::Counters;
+use plimsoll_core::telemetry::PowerCurve;
+use plimsoll_kube::world::NodeKind;
+use plimsoll_sim::world::catalogue::Catalogue;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The version of the section.
+const API_VERSION: &str = "plimsoll.dev/v1alpha1";
+/// Its kind.
+const KIND: &str = "PlimsollConfiguration";
+
+/// What Plimsoll wants to know beyond what kube-scheduler does.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Section {
+    api_version: String,
+    kind: String,
+    /// Which policy ranks for which profile.
+    pub profiles: Vec<ProfileSection>,
+    /// A table of machines with their power curves.
+    pub catalogue: Option<PathBuf>,
+    /// What nodes are like; the first whose labels a node has counts.
+    pub nodes: Vec<NodeSection>,
+    /// What is never exceeded.
+    pub guard_rails: GuardRails,
+}
+
+/// Which policy ranks for a profile.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProfileSection {
+    /// The profile, by its scheduler name.
+    pub scheduler_name: String,
+    /// A policy by name, or the folder of a model.
+    pub policy: String,
+}
+
+/// What nodes with certain labels are like.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct NodeSection {
+    /// The labels; none means every node.
+    pub labels: BTreeMap<String, String>,
+    /// The machine, by words of its name in the catalogue.
+    pub machine: Option<String>,
+    /// Watts without work, and with all of its work.
+    pub idle_watts: Option<f64>,
+    pub full_watts: Option<f64>,
+    /// Watts asleep.
+    pub sleep_watts: f64,
+    /// Money for an hour.
+    pub price: Option<f64>,
+    /// Grams of carbon dioxide for a kilowatt-hour.
+    pub carbon: Option<f64>,
+    /// Milliseconds to users.
+    pub latency_ms: Option<f64>,
+}
+
+/// What is never exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct GuardRails {
+    /// How long a model may think of a pod, in milliseconds; then its heuristic decides.
+    pub decision_deadline_ms: f64,
+    /// How many bindings may be under way.
+    pub max_in_flight: usize,
+}
+
+impl Default for GuardRails {
+    fn default() -> Self {
+        Self { decision_deadline_ms: 100.0, max_in_flight: plimsoll_kube::driver::IN_FLIGHT }
+    }
+}
+
+/// Reads a configuration file: a KubeSchedulerConfiguration, a section of ours, or both, in any order.
+pub fn parse(name: &str, text: &str) -> Result<(Configuration, Section)> {
+    let (mut configuration, mut section) = (None, None);
+    for document in documents(text) {
+        if is_ours(&document) {
+            ensure!(section.is_none(), "{name}: there are two documents of kind {KIND}; one is enough");
+            section = Some(parse_section(name, &document)?);
+        } else {
+            ensure!(configuration.is_none(), "{name}: there are two configurations of kube-scheduler; one is enough");
+            configuration = Some(Configuration::parse(name, &document).map_err(|errors| anyhow!("{errors}"))?);
+        }
+    }
+    Ok((configuration.unwrap_or_default(), section.unwrap_or_default()))
+}
+
+/// The documents of a text, each at its own lines, so that mistakes are told where they are.
+fn documents(text: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for (before, line) in text.split_inclusive('\n').enumerate() {
+        let last = all.len() - 1;
+        if line.trim_end() == "---" && !all[last].trim().is_empty() {
+            all.push("\n".repeat(before + 1));
+        } else {
+            all[last].push_str(if line.trim_end() == "---" { "\n" } else { line });
+        }
+    }
+    let given: Vec<_> = all.into_iter().filter(|document| !is_blank(document)).collect();
+    if given.is_empty() { vec![text.to_owned()] } else { given }
+}
+
+fn is_blank(document: &str) -> bool {
+    document.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
+}
+
+/// Whether a document says that it is ours; one that cannot be read is kube-scheduler's, whose reader says what is wrong with it.
+fn is_ours(document: &str) -> bool {
+    let Ok(objects) = parse_objects("", document) else { return false };
+    objects.iter().any(|object| {
+        let text = |field: &str| object.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
+        text("kind") == KIND || text("apiVersion").starts_with("plimsoll.dev/")
+    })
+}
+
+fn parse_section(name: &str, document: &str) -> Result<Section> {
+    let value = parse_objects(name, document)?.into_iter().next().unwrap_or_default();
+    let section: Section = serde_json::from_value(value).with_context(|| format!("{name}: {KIND}"))?;
+    ensure!(section.kind == KIND, "{name}: kind is {:?}; {KIND} is what is known", section.kind);
+    ensure!(
+        section.api_version == API_VERSION,
+        "{name}: apiVersion is {:?}; {API_VERSION} is what is known",
+        section.api_version
+    );
+    let rails = section.guard_rails;
+    ensure!(
+        rails.decision_deadline_ms.is_finite() && rails.decision_deadline_ms > 0.0,
+        "{name}: guardRails.decisionDeadlineMs must be more than zero"
+    );
+    ensure!(rails.max_in_flight > 0, "{name}: guardRails.maxInFlight must be more than zero");
+    Ok(section)
+}
+
+/// The counters of a profile's model.
+pub type ModelCounters = Vec<(String, Arc<Counters>)>;
+
+impl Section {
+    /// Gives profiles their policies. `more` are those of the command line, `[PROFILE=]NAME`, which count more than those of the section.
+    pub fn engine(&self, configuration: &Configuration, more: &[String], seed: u64) -> Result<(Engine, ModelCounters)> {
+        let profiles: Vec<_> = configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
+        let mut chosen: BTreeMap<String, String> = BTreeMap::new();
+        for given in &self.profiles {
+            if !profiles.contains(&given.scheduler_name) {
+                let known = profiles.join(", ");
+                bail!("{KIND}: profiles: there is no profile {:?}; there are {known}", given.scheduler_name);
+            }
+            chosen.insert(given.scheduler_name.clone(), given.policy.clone());
+        }
+        for given in more {
+            let (of, name) = match given.split_once('=') {
+                Some((profile, name)) => (vec![profile.to_owned()], name),
+                None => (profiles.clone(), given.as_str()),
+            };
+            for profile in of {
+                if !profiles.contains(&profile) {
+                    bail!("--policy {given}: there is no profile {profile:?}; there are {}", profiles.join(", "));
+                }
+                chosen.insert(profile, name.to_owned());
+            }
+        }
+        let mut engine = Engine::new(configuration, seed);
+        let mut counters = Vec::new();
+        let deadline = Duration::from_secs_f64(self.guard_rails.decision_deadline_ms / 1000.0);
+        for (profile, name) in chosen {
+            let mut policy = policy_of(&name)?;
+            let start = Instant::now();
+            policy.set_deadline(Box::new(move || start.elapsed()), deadline);
+            counters.extend(policy.counters().map(|counters| (profile.clone(), counters)));
+            engine.set_policy(&profile, policy);
+        }
+        Ok((engine, counters))
+    }
+
+    /// What nodes are like. Files are named from `folder`.
+    pub fn node_kinds(&self, folder: &Path) -> Result<Vec<NodeKind>> {
+        let catalogue = self.catalogue.as_ref().map(|file| Catalogue::read(&folder.join(file))).transpose()?;
+        let each = self.nodes.iter().enumerate();
+        each.map(|(at, node)| node.kind(catalogue.as_ref()).with_context(|| format!("{KIND}: nodes[{at}]"))).collect()
+    }
+}
+
+impl NodeSection {
+    fn kind(&self, catalogue: Option<&Catalogue>) -> Result<NodeKind> {
+        let given = [Some(self.sleep_watts), self.price, self.carbon, self.latency_ms];
+        ensure!(
+            given.into_iter().flatten().all(|number| number.is_finite() && number >= 0.0),
+            "numbers are zero or more"
+        );
+        let curve = match (&self.machine, self.idle_watts, self.full_watts) {
+            (None, None, None) => None,
+            (Some(name), None, None) => {
+                let catalogue = catalogue.context("machine names one of the catalogue, but no catalogue is given")?;
+                Some(Arc::clone(&catalogue.find(name)?.power))
+            }
+            (None, Some(idle), Some(full)) => {
+                Some(Arc::new(PowerCurve::straight(idle, full).context("idleWatts and fullWatts make no curve")?))
+            }
+            _ => bail!("say either machine, or both idleWatts and fullWatts"),
+        };
+        Ok(NodeKind {
+            labels: self.labels.clone(),
+            power: curve,
+            sleep_watts: self.sleep_watts,
+            price: self.price,
+            carbon: self.carbon,
+            latency_ms: self.latency_ms,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STOCK: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: batch\n";
+    const OURS: &str = "apiVersion: plimsoll.dev/v1alpha1\nkind: PlimsollConfiguration\nprofiles:\n- {schedulerName: batch, policy: best-fit}\nnodes:\n- labels: {type: big}\n  idleWatts: 50\n  fullWatts: 200\n  price: 0.5\n";
+
+    #[test]
+    fn both_documents_are_read_in_any_order() {
+        for text in [format!("{STOCK}---\n{OURS}"), format!("# ours first\n---\n{OURS}---\n{STOCK}")] {
+            let (configuration, section) = parse("file", &text).unwrap();
+            assert_eq!(configuration.profiles[0].scheduler_name, "batch");
+            assert_eq!(section.profiles[0].policy, "best-fit");
+            let kinds = section.node_kinds(Path::new(".")).unwrap();
+            assert_eq!(kinds[0].price, Some(0.5));
+            assert_eq!(kinds[0].power.as_ref().unwrap().full(), 200.0);
+        }
+        let (configuration, section) = parse("file", STOCK).unwrap();
+        assert_eq!((configuration.profiles.len(), section), (1, Section::default()));
+    }
+
+    #[test]
+    fn mistakes_are_told_where_they_are() {
+        let told = |text: &str| format!("{:#}", parse("file", text).unwrap_err());
+        let error = told(&format!("{OURS}---\n{STOCK}  plugin: {{}}\n"));
+        assert!(error.starts_with("file:15:3: "), "{error}");
+        let error = told(&OURS.replace("price", "prize"));
+        assert!(error.contains("prize") && error.contains("PlimsollConfiguration"), "{error}");
+        assert!(told(&format!("{OURS}---\n{OURS}")).contains("two documents"));
+        assert!(told(&OURS.replace("v1alpha1", "v9")).contains("plimsoll.dev/v1alpha1"));
+        let rails = format!("{OURS}guardRails: {{decisionDeadlineMs: 0}}\n");
+        assert!(told(&rails).contains("decisionDeadlineMs"), "{}", told(&rails));
+    }
+
+    #[test]
+    fn policies_are_for_profiles_that_are_there() {
+        let (configuration, section) = parse("file", &format!("{STOCK}---\n{OURS}")).unwrap();
+        assert!(section.engine(&configuration, &[], 1).is_ok());
+        let more = ["nobody=best-fit".to_owned()];
+        let error = section.engine(&configuration, &more, 1).err().unwrap().to_string();
+        assert!(error.contains("nobody") && error.contains("batch"), "{error}");
+        let (_, elsewhere) = parse("file", &OURS.replace("batch", "web")).unwrap();
+        let error = elsewhere.engine(&configuration, &[], 1).err().unwrap().to_string();
+        assert!(error.contains("web"), "{error}");
+    }
+}
