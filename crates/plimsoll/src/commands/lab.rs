@@ -102,7 +102,8 @@ fn up(args: Up, out: &mut Output) -> Result<Verdict> {
         Who::Stock => Scheduler::Stock { config: args.scheduler_config },
         Who::Plimsoll => Scheduler::Plimsoll {
             program: std::env::current_exe().context("cannot find this program")?,
-            arguments: Vec::new(),
+            // Labs beside each other do not meet; the log says where it serves.
+            arguments: ["--listen", "127.0.0.1:0"].map(str::to_owned).to_vec(),
         },
     };
     let options = Options {
