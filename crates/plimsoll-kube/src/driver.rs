@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::flight::{Flight, Stage, Written};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
-use plimsoll_core::engine::{Attempt, Counts, Engine, Event, PendingPod, PodRef};
+use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ pub enum Input {
     Synced,
     /// A step of a binding is done, or has failed: the UID of the pod, and what came of it.
     Written(Box<str>, Written),
+    /// The status of the pod with this UID was not written.
+    Unsaid(Box<str>),
     /// Victims could not be removed for a pod.
     PreemptionFailed(PodRef),
     /// This process leads from now on, or no longer.
@@ -110,12 +112,12 @@ impl Driver {
         }
     }
 
-    /// Works until it is told to stop and nothing is under way, or everybody who could tell it something is gone.
+    /// Works until it is told to stop and no write is under way, or everybody who could tell it something is gone.
     pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) {
         let mut inputs = Vec::with_capacity(BATCH);
         loop {
             let busy = self.try_pods();
-            if self.stops && self.flights.is_empty() {
+            if self.stops && self.may_end() {
                 return;
             }
             // With work left, only what is there is taken in.
@@ -151,6 +153,11 @@ impl Driver {
         let volumes = self.flights.values().filter_map(|flight| flight.deadline()).min();
         let next = queue.into_iter().chain(volumes).min();
         next.map_or(Duration::from_secs(3600), |moment| moment.saturating_duration_since(now))
+    }
+
+    /// Whether no write is under way. Who comes after us goes on with volumes that were asked for: that may take minutes.
+    fn may_end(&self) -> bool {
+        self.flights.values().all(|flight| matches!(flight.stage, Stage::Volumes { .. }))
     }
 
     fn decides(&self) -> bool {
@@ -195,6 +202,7 @@ impl Driver {
         let now = self.clock.now();
         match input {
             Input::Event(event) => {
+                self.hear(&event);
                 if let Err(error) = self.engine.apply(now, event) {
                     self.metrics.unreadable.inc();
                     tracing::warn!(%error, "an object cannot be read; it is taken as if it were not there");
@@ -210,10 +218,20 @@ impl Driver {
                 }
             }
             Input::Written(uid, written) => self.go_on(&uid, written),
+            Input::Unsaid(uid) => self.outbox.forget(&uid),
             Input::PreemptionFailed(pod) => self.engine.preemption_failed(now, &pod),
             Input::Leads(leads) => self.leads = leads,
             Input::Ask(question) => self.answer(question),
             Input::Stop => self.stops = true,
+        }
+    }
+
+    /// What was said of a pod is kept as long as the pod waits.
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Apply(Object::Pod(pod)) => self.outbox.heard(pod),
+            Event::Delete(Object::Pod(pod)) => self.outbox.forget(pod.metadata.uid.as_deref().unwrap_or_default()),
+            _ => {}
         }
     }
 

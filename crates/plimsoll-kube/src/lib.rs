@@ -10,5 +10,6 @@ pub mod metrics;
 pub mod outbox;
 pub mod record;
 pub mod run;
+pub mod said;
 pub mod serve;
 pub mod watch;

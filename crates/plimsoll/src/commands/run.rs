@@ -96,14 +96,14 @@ async fn live(args: &Args, configuration: Configuration, engine: Engine, out: &m
     let client = kube::Client::try_from(connection.clone()).context("the cluster cannot be reached")?;
     let version = client.apiserver_version().await.context("the API server does not answer")?;
     tracing::info!(server = version.git_version, "connected");
-    let identity = identity();
+    let host = host();
     let elect = args.leader_elect.unwrap_or(configuration.leader_election.leader_elect);
     let election = elect.then(|| {
         let settings = &configuration.leader_election;
         Election {
             namespace: settings.resource_namespace.clone(),
             name: settings.resource_name.clone(),
-            identity: identity.clone(),
+            identity: identity(&host),
             duration: settings.lease_duration,
             renew_deadline: settings.renew_deadline,
             retry: settings.retry_period,
@@ -119,9 +119,8 @@ async fn live(args: &Args, configuration: Configuration, engine: Engine, out: &m
             Some(listener)
         }
     };
-    let scheduler_name = configuration.profiles.first().map_or_else(String::new, |first| first.scheduler_name.clone());
     let lease_client = kube::Client::try_from(connection).context("the cluster cannot be reached")?;
-    let parts = Parts { client, lease_client, engine, scheduler_name, identity, election, listener };
+    let parts = Parts { client, lease_client, engine, host, election, listener };
     match schedule(parts, stop_signal()?).await {
         Ok(()) => Ok(Verdict::Good),
         // Whoever restarts us gives us a fresh start.
@@ -150,11 +149,15 @@ async fn connection(args: &Args, configuration: &Configuration) -> Result<kube::
     Ok(connection)
 }
 
+/// The name of this machine.
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
 /// A name of this process alone.
-fn identity() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+fn identity(host: &str) -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    format!("{}_{}_{:x}", host.trim(), std::process::id(), since.as_nanos())
+    format!("{host}_{}_{:x}", std::process::id(), since.as_nanos())
 }
 
 /// Becomes true at the first signal to end; the second ends the process.
