@@ -68,6 +68,10 @@ pub struct Binding {
     pub name: String,
     /// The pod's UID.
     pub uid: String,
+    /// The pod's `metadata.generation`.
+    pub generation: i64,
+    /// The pod's `schedulerName`.
+    pub scheduler: String,
     /// The node.
     pub node: String,
 }
@@ -154,11 +158,13 @@ impl Scheduler {
     /// The write that binds a reserved pod.
     pub fn binding(&self, reservation: &Reservation) -> Option<Binding> {
         let pod = self.state.pod(reservation.pod).filter(|pod| pod.uid == reservation.uid)?;
-        let namespace = self.state.strings.resolve(self.state.shape_of(pod).shape.namespace);
+        let (shape, strings) = (&self.state.shape_of(pod).shape, &self.state.strings);
         Some(Binding {
-            namespace: namespace.to_owned(),
+            namespace: strings.resolve(shape.namespace).to_owned(),
             name: pod.name.to_string(),
             uid: pod.uid.to_string(),
+            generation: pod.generation,
+            scheduler: strings.resolve(shape.scheduler_name).to_owned(),
             node: self.state.node_name(reservation.node).to_owned(),
         })
     }

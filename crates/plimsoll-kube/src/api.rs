@@ -171,7 +171,7 @@ impl Api {
 
     /// Binds a pod. An error means that the pod is not bound by this call, and will not be.
     pub async fn bind(&self, binding: &Binding) -> Result<(), WriteError> {
-        let Binding { namespace, name, uid, node } = binding;
+        let Binding { namespace, name, uid, node, .. } = binding;
         let body = json!({
             "apiVersion": "v1",
             "kind": "Binding",

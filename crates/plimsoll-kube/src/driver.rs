@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::shadow::{Comparison, Shadow};
 use crate::world::World;
-use plimsoll_core::engine::{Attempt, Counts, Engine, Event, PendingPod, PodRef};
+use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
 use plimsoll_core::reserve::Reservation;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub enum Input {
     Synced,
     /// A step of a binding is done, or has failed: the UID of the pod, and what came of it.
     Written(Box<str>, Written),
+    /// The status of the pod with this UID was not written.
+    Unsaid(Box<str>),
     /// Victims could not be removed for a pod.
     PreemptionFailed(PodRef),
     /// This process leads from now on, or no longer.
@@ -136,12 +138,12 @@ impl Driver {
         }
     }
 
-    /// Works until it is told to stop and nothing is under way, or everybody who could tell it something is gone.
+    /// Works until it is told to stop and no write is under way, or everybody who could tell it something is gone.
     pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) {
         let mut inputs = Vec::with_capacity(BATCH);
         loop {
             let busy = self.try_pods();
-            if self.stops && self.flights.is_empty() {
+            if self.stops && self.may_end() {
                 return self.end();
             }
             // With work left, only what is there is taken in.
@@ -186,6 +188,11 @@ impl Driver {
         let shadow = self.shadow.as_ref().and_then(Shadow::deadline);
         let next = queue.into_iter().chain(volumes).chain(shadow).min();
         next.map_or(Duration::from_secs(3600), |moment| moment.saturating_duration_since(now))
+    }
+
+    /// Whether no write is under way. Who comes after us goes on with volumes that were asked for: that may take minutes.
+    fn may_end(&self) -> bool {
+        self.flights.values().all(|flight| matches!(flight.stage, Stage::Volumes { .. }))
     }
 
     fn decides(&self) -> bool {
@@ -248,6 +255,7 @@ impl Driver {
                 }
             }
             Input::Written(uid, written) => self.go_on(&uid, written),
+            Input::Unsaid(uid) => self.outbox.forget(&uid),
             Input::PreemptionFailed(pod) => self.engine.preemption_failed(now, &pod),
             Input::Leads(leads) => self.leads = leads,
             Input::Ask(question) => self.answer(question),
@@ -256,6 +264,7 @@ impl Driver {
     }
 
     fn take_event(&mut self, event: Event) {
+        self.hear(&event);
         let now = self.clock.now();
         let told = self.world.look(&event);
         let ended = self.shadow.as_mut().and_then(|shadow| shadow.look(&self.engine, &event));
@@ -277,6 +286,15 @@ impl Driver {
     fn look_at_shadow(&mut self) {
         for reservation in self.shadow.as_mut().map(Shadow::overdue).unwrap_or_default() {
             self.give_back(reservation);
+        }
+    }
+
+    /// What was said of a pod is kept as long as the pod waits.
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Apply(Object::Pod(pod)) => self.outbox.heard(pod),
+            Event::Delete(Object::Pod(pod)) => self.outbox.forget(pod.metadata.uid.as_deref().unwrap_or_default()),
+            _ => {}
         }
     }
 

@@ -58,10 +58,11 @@ impl Driver {
         let uid = reservation.uid.clone();
         let writes = reservation.volumes.as_ref().map(|volumes| volumes.writes()).unwrap_or_default();
         let waits = reservation.volumes.as_ref().is_some_and(|volumes| !volumes.all_bound());
-        self.flights.insert(uid.clone(), Flight { reservation, binding, stage: Stage::Writing, started });
         if waits {
-            self.outbox.write_volumes(uid, writes);
-        } else {
+            self.outbox.write_volumes(uid.clone(), &binding, writes);
+        }
+        self.flights.insert(uid.clone(), Flight { reservation, binding, stage: Stage::Writing, started });
+        if !waits {
             self.write_claims(&uid);
         }
     }
@@ -97,7 +98,7 @@ impl Driver {
             Written::Bound(Ok(())) => {
                 let Some(flight) = self.flights.remove(uid) else { return };
                 self.engine.bound(now, flight.reservation);
-                self.metrics.bound(flight.started.elapsed());
+                self.metrics.bound(&flight.binding.scheduler, flight.started.elapsed());
                 self.outbox.scheduled(&flight.binding);
             }
             Written::Bound(Err(error)) => self.crash(uid, "binding rejected", &error.to_string()),
@@ -136,12 +137,12 @@ impl Driver {
     /// A binding failed: what it took is given back, and the pod is tried again after a while.
     fn crash(&mut self, uid: &str, what: &str, problem: &str) {
         let Some(flight) = self.flights.remove(uid) else { return };
-        let Flight { reservation, binding, .. } = flight;
+        let Flight { reservation, binding, started, .. } = flight;
         let pod = format!("{}/{}", binding.namespace, binding.name);
         tracing::warn!(pod, node = binding.node, problem, "{what}; the pod is tried again");
-        self.metrics.bind_failed();
+        self.metrics.bind_failed(&binding.scheduler, started.elapsed());
         let undo = self.engine.bind_failed(self.clock.now(), reservation);
         self.outbox.undo(&binding, undo);
-        self.outbox.bind_failed(&binding, &format!("{what}: {problem}"));
+        self.outbox.failed(&binding, &format!("{what}: {problem}"));
     }
 }

@@ -167,9 +167,12 @@ impl Elector {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(1);
         }
-        match self.api.replace(&self.election.name, &PostParams::default(), &lease).await {
-            Ok(_) => tracing::info!("the lease is given back"),
-            Err(error) => tracing::warn!(%error, "the lease was not given back; it ends by itself"),
+        let parameters = PostParams::default();
+        let given = self.api.replace(&self.election.name, &parameters, &lease);
+        match tokio::time::timeout(self.election.renew_deadline, given).await {
+            Ok(Ok(_)) => tracing::info!("the lease is given back"),
+            Ok(Err(error)) => tracing::warn!(%error, "the lease was not given back; it ends by itself"),
+            Err(_) => tracing::warn!("the lease was not given back in time; it ends by itself"),
         }
     }
 }

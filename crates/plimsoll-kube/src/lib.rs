@@ -13,6 +13,7 @@ pub mod owner;
 pub mod record;
 pub mod rights;
 pub mod run;
+pub mod said;
 pub mod serve;
 pub mod shadow;
 pub mod watch;

@@ -29,7 +29,6 @@ struct Queue {
 /// The figures of a live scheduler.
 pub struct Metrics {
     registry: Registry,
-    profile: String,
     attempts: Family<Outcome, Counter>,
     durations: Family<Outcome, Histogram>,
     to_bound: Histogram,
@@ -50,13 +49,18 @@ struct Same {
     same: &'static str,
 }
 
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Metrics {
-    /// Figures of a scheduler under a profile's name.
-    pub fn new(profile: &str) -> Self {
+    /// Figures of a scheduler that has just started.
+    pub fn new() -> Self {
         let seconds = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
         let metrics = Self {
             registry: Registry::default(),
-            profile: profile.to_owned(),
             attempts: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 15))),
             to_bound: seconds(),
@@ -109,37 +113,39 @@ impl Metrics {
         self
     }
 
-    fn outcome(&self, result: &'static str) -> Outcome {
-        Outcome { result, profile: self.profile.clone() }
-    }
-
     /// A pod was tried. One that has a node counts when it is bound.
     pub fn attempted(&self, attempt: &Attempt, took: Duration) {
-        let result = match attempt {
+        let (result, pod) = match attempt {
             Attempt::Bind { .. } => return,
-            Attempt::Wait { .. } => "unschedulable",
-            Attempt::Failed { .. } => "error",
+            Attempt::Wait { pod, .. } => ("unschedulable", pod),
+            Attempt::Failed { pod, .. } => ("error", pod),
         };
-        self.attempts.get_or_create(&self.outcome(result)).inc();
-        self.durations.get_or_create(&self.outcome(result)).observe(took.as_secs_f64());
+        self.count(result, &pod.scheduler, took);
     }
 
     /// A pod was bound, so long after it was taken from the queue.
-    pub fn bound(&self, took: Duration) {
-        self.attempts.get_or_create(&self.outcome("scheduled")).inc();
-        self.durations.get_or_create(&self.outcome("scheduled")).observe(took.as_secs_f64());
+    pub fn bound(&self, profile: &str, took: Duration) {
+        self.count("scheduled", profile, took);
         self.to_bound.observe(took.as_secs_f64());
     }
 
-    /// A binding failed.
-    pub fn bind_failed(&self) {
-        self.attempts.get_or_create(&self.outcome("error")).inc();
+    /// A binding failed, so long after the pod was taken from the queue.
+    pub fn bind_failed(&self, profile: &str, took: Duration) {
+        self.count("error", profile, took);
+    }
+
+    fn count(&self, result: &'static str, profile: &str, took: Duration) {
+        let outcome = Outcome { result, profile: profile.to_owned() };
+        self.attempts.get_or_create(&outcome).inc();
+        self.durations.get_or_create(&outcome).observe(took.as_secs_f64());
     }
 
     /// Pods were chosen to make room.
     pub fn preempted(&self, victims: usize) {
         self.preemption_attempts.inc();
-        self.victims.observe(victims as f64);
+        if victims > 0 {
+            self.victims.observe(victims as f64);
+        }
     }
 
     /// How many pods are where.

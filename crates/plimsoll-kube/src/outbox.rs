@@ -7,14 +7,15 @@ use crate::api::{Api, JSON, MERGE, STRATEGIC_MERGE, Write, WriteError, pod_path}
 use crate::driver::{Inbox, Input};
 use crate::flight::Written;
 use crate::metrics::Metrics;
-use crate::record::{Kind, Note, Recorder};
+use crate::record::{Kind, Recorder, Subject};
+use crate::said::{Again, Book};
 use http::Method;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use plimsoll_core::engine::{Eviction, PodRef};
 use plimsoll_core::queue::Nomination;
 use plimsoll_core::reserve::{Binding, ClaimWrite, Unreserve};
 use plimsoll_core::storage::reservation::VolumeWrite;
-use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -24,21 +25,19 @@ use tokio::runtime::Handle;
 const ATTEMPTS: Option<u32> = Some(5);
 
 /// Where writes go.
-#[derive(Clone)]
 pub struct Outbox {
     api: Api,
     inbox: Inbox,
     runtime: Handle,
     recorder: Recorder,
     metrics: Arc<Metrics>,
-    /// What was last said of a pod that waits, by UID: it is not said again.
-    said: FxHashMap<String, (String, Option<String>)>,
+    said: Book,
 }
 
 impl Outbox {
     /// An outbox whose tasks run on this runtime and answer to this inbox.
     pub fn new(api: Api, inbox: Inbox, runtime: Handle, recorder: Recorder, metrics: Arc<Metrics>) -> Self {
-        Self { api, inbox, runtime, recorder, metrics, said: FxHashMap::default() }
+        Self { api, inbox, runtime, recorder, metrics, said: Book::default() }
     }
 
     fn answer(&self, uid: Box<str>, work: impl Future<Output = Written> + Send + 'static) {
@@ -56,9 +55,10 @@ impl Outbox {
     }
 
     /// Asks for volumes, one write after the other.
-    pub fn write_volumes(&self, uid: Box<str>, writes: Vec<VolumeWrite>) {
-        let api = self.api.clone();
+    pub fn write_volumes(&mut self, uid: Box<str>, binding: &Binding, writes: Vec<VolumeWrite>) {
+        let (api, expectation) = (self.api.clone(), self.expectation(binding));
         self.answer(uid, async move {
+            announce(&api, expectation).await;
             let mut versions = Vec::new();
             for write in &writes {
                 match write_volume(&api, write).await {
@@ -71,9 +71,10 @@ impl Outbox {
     }
 
     /// Writes claims, one after the other.
-    pub fn write_claims(&self, uid: Box<str>, binding: &Binding, writes: Vec<ClaimWrite>) {
-        let (api, binding) = (self.api.clone(), binding.clone());
+    pub fn write_claims(&mut self, uid: Box<str>, binding: &Binding, writes: Vec<ClaimWrite>) {
+        let (api, binding, expectation) = (self.api.clone(), binding.clone(), self.expectation(binding));
         self.answer(uid, async move {
+            announce(&api, expectation).await;
             let mut written = Vec::new();
             for write in writes {
                 match write_claim(&api, &binding, &write).await {
@@ -87,83 +88,71 @@ impl Outbox {
 
     /// The pod was bound.
     pub fn scheduled(&mut self, binding: &Binding) {
-        self.said.remove(&binding.uid);
-        let Binding { namespace, name, uid, node } = binding;
-        let note = format!("Successfully assigned {namespace}/{name} to {node}");
-        self.recorder.record(Note::new(namespace, name, uid, Kind::Scheduled, note));
+        self.said.forget(&binding.uid);
+        let Binding { namespace, name, node, .. } = binding;
+        let text = format!("Successfully assigned {namespace}/{name} to {node}");
+        self.recorder.record(binding.into(), Kind::Scheduled, &text, None);
     }
 
     /// The pod fits nowhere now.
     pub fn waits(&mut self, pod: &PodRef, message: &str, nomination: &Nomination<String>) {
-        self.recorder.record(Note::new(
-            &pod.namespace,
-            &pod.name,
-            &pod.uid,
-            Kind::FailedScheduling,
-            message.to_owned(),
-        ));
-        let node = match nomination {
-            Nomination::Node(node) => Some(node.clone()),
-            Nomination::None => None,
-            Nomination::FromStatus => self.said.get(&pod.uid).and_then(|(_, node)| node.clone()),
-        };
-        let says = (message.to_owned(), node.clone());
-        if self.said.get(&pod.uid) == Some(&says) {
-            return;
+        self.tell(pod.into(), ("Unschedulable", message), nomination);
+    }
+
+    /// The pod could not be tried, or not be bound.
+    pub fn failed<'a>(&mut self, pod: impl Into<Subject<'a>>, problem: &str) {
+        self.tell(pod.into(), ("SchedulerError", problem), &Nomination::None);
+    }
+
+    /// Says why a pod is not scheduled: an event for each attempt, counted where it says the same, and its condition.
+    fn tell(&mut self, pod: Subject<'_>, because: (&str, &str), nomination: &Nomination<String>) {
+        let (_, message) = because;
+        match self.said.event(pod.uid, message) {
+            Again::No => {
+                let name = self.recorder.record(pod, Kind::FailedScheduling, message, None);
+                self.said.recorded(pod.uid, name, message);
+            }
+            Again::Count(name, count) => self.recorder.repeat(pod, &name, count),
+            Again::Silent => {}
         }
-        self.said.insert(pod.uid.clone(), says);
-        let mut status = json!({ "conditions": [condition("Unschedulable", message)] });
-        if !matches!(nomination, Nomination::FromStatus) {
-            status["nominatedNodeName"] = json!(node);
+        if let Some(status) = self.said.status(pod, because, nomination) {
+            self.write_status(pod, status);
         }
-        self.write_status(pod, status);
     }
 
-    /// The pod could not be tried.
-    pub fn failed(&mut self, pod: &PodRef, problem: &str) {
-        self.said.remove(&pod.uid);
-        self.recorder.record(Note::new(
-            &pod.namespace,
-            &pod.name,
-            &pod.uid,
-            Kind::FailedScheduling,
-            problem.to_owned(),
-        ));
-        self.write_status(
-            pod,
-            json!({ "conditions": [condition("SchedulerError", problem)], "nominatedNodeName": null }),
-        );
+    /// Says where a pod will be as soon as its volumes and devices are there; none if that is said.
+    fn expectation(&mut self, binding: &Binding) -> Option<Write> {
+        let status = self.said.expectation(&binding.uid, &binding.node)?;
+        Some(status_write(&binding.namespace, &binding.name, &binding.uid, status))
     }
 
-    /// The binding of a pod failed.
-    pub fn bind_failed(&mut self, binding: &Binding, problem: &str) {
-        self.said.remove(&binding.uid);
-        let Binding { namespace, name, uid, .. } = binding;
-        self.recorder.record(Note::new(namespace, name, uid, Kind::FailedScheduling, problem.to_owned()));
-        let status = json!({ "conditions": [condition("SchedulerError", problem)], "nominatedNodeName": null });
-        self.recorder.send(uid, status_write(namespace, name, uid, status));
+    /// A watch tells of a pod.
+    pub fn heard(&mut self, pod: &Pod) {
+        self.said.heard(pod);
     }
 
-    /// A pod is gone, and what was said of it.
+    /// A pod is gone, or it is not known what the API server was told of it.
     pub fn forget(&mut self, uid: &str) {
-        self.said.remove(uid);
+        self.said.forget(uid);
     }
 
-    fn write_status(&self, pod: &PodRef, status: Value) {
-        self.recorder.send(&pod.uid, status_write(&pod.namespace, &pod.name, &pod.uid, status));
+    fn write_status(&mut self, pod: Subject<'_>, status: Value) {
+        if !self.recorder.write_status(pod.uid, status_write(pod.namespace, pod.name, pod.uid, status)) {
+            self.said.forget(pod.uid);
+        }
     }
 
     /// Removes the victims of a preemption, and ends the hopes of less important pods for the node.
     pub fn evict(&mut self, pod: PodRef, eviction: Eviction) {
         for lesser in &eviction.unnominated {
-            self.said.remove(&lesser.uid);
-            self.write_status(lesser, json!({ "nominatedNodeName": null }));
+            self.said.unnominated(&lesser.uid);
+            self.write_status(lesser.into(), json!({ "nominatedNodeName": null }));
         }
         let (api, inbox, recorder) = (self.api.clone(), self.inbox.clone(), self.recorder.clone());
         let metrics = Arc::clone(&self.metrics);
         self.runtime.spawn(async move {
             for victim in &eviction.victims {
-                if let Err(error) = remove(&api, victim, &recorder.scheduler).await {
+                if let Err(error) = remove(&api, victim, &pod.scheduler).await {
                     let name = format!("{}/{}", victim.namespace, victim.name);
                     tracing::warn!(pod = name, %error, "a victim could not be removed; its preemptor is tried again");
                     metrics.preemption_failures.inc();
@@ -171,9 +160,10 @@ impl Outbox {
                     let _ = inbox.send(Input::PreemptionFailed(pod)).await;
                     return;
                 }
-                let note = format!("Preempted by pod {} on node {}", pod.uid, eviction.node);
-                let note = Note::new(&victim.namespace, &victim.name, &victim.uid, Kind::Preempted, note);
-                recorder.record(note.related_to(&pod));
+                let text = format!("Preempted by pod {} on node {}", pod.uid, eviction.node);
+                // Who preempts reports, not who scheduled the victim.
+                let subject = Subject { scheduler: &pod.scheduler, ..Subject::from(victim) };
+                recorder.record(subject, Kind::Preempted, &text, Some(&pod));
             }
         });
     }
@@ -191,21 +181,17 @@ impl Outbox {
     }
 }
 
-/// The condition of a pod that is not scheduled.
-fn condition(reason: &str, message: &str) -> Value {
-    json!({
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": null,
-        "lastTransitionTime": crate::record::seconds_now(),
-    })
-}
-
 fn status_write(namespace: &str, name: &str, uid: &str, status: Value) -> Write {
     let path = format!("{}/status", pod_path(namespace, name));
     Write::new(Method::PATCH, path, STRATEGIC_MERGE, &json!({ "metadata": { "uid": uid }, "status": status }))
+}
+
+/// Says where a pod will be, before anything is done for it: said later, it could outlast the binding, which ends it.
+async fn announce(api: &Api, expectation: Option<Write>) {
+    let Some(write) = expectation else { return };
+    if let Err(error) = api.send(&write, ATTEMPTS).await {
+        tracing::debug!(path = write.path, %error, "where a pod will be was not said");
+    }
 }
 
 /// Removes a victim. One that is gone, or whose name is another's, is removed.
@@ -215,6 +201,7 @@ async fn remove(api: &Api, victim: &PodRef, scheduler: &str) -> Result<(), Write
         "status": "True",
         "reason": "PreemptionByScheduler",
         "message": format!("{scheduler}: preempting to accommodate a higher priority pod"),
+        "observedGeneration": victim.generation,
         "lastProbeTime": null,
         "lastTransitionTime": crate::record::seconds_now(),
     });

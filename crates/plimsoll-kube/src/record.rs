@@ -1,16 +1,19 @@
 //! Events of pods, and the lanes on which they and conditions are sent.
 
-use crate::api::{Api, JSON, Write};
+use crate::api::{Api, JSON, STRATEGIC_MERGE, Write};
+use crate::driver::{Inbox, Input};
 use crate::metrics::Metrics;
 use http::Method;
 use k8s_openapi::jiff::Timestamp;
 use plimsoll_core::engine::PodRef;
+use plimsoll_core::reserve::Binding;
 use rustc_hash::FxHasher;
 use serde_json::{Value, json};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 /// What an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,117 +37,160 @@ impl Kind {
     }
 }
 
-/// An event to be recorded.
-#[derive(Debug)]
-pub struct Note {
-    namespace: String,
-    name: String,
-    uid: String,
-    kind: Kind,
-    text: String,
-    related: Option<Value>,
+/// The pod that an event or a status is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its UID.
+    pub uid: &'a str,
+    /// Its generation.
+    pub generation: i64,
+    /// Its `schedulerName`.
+    pub scheduler: &'a str,
+}
+
+impl<'a> From<&'a PodRef> for Subject<'a> {
+    fn from(pod: &'a PodRef) -> Self {
+        let PodRef { namespace, name, uid, generation, scheduler, .. } = pod;
+        Self { namespace, name, uid, generation: *generation, scheduler }
+    }
+}
+
+impl<'a> From<&'a Binding> for Subject<'a> {
+    fn from(binding: &'a Binding) -> Self {
+        let Binding { namespace, name, uid, generation, scheduler, .. } = binding;
+        Self { namespace, name, uid, generation: *generation, scheduler }
+    }
+}
+
+impl Subject<'_> {
+    fn reference(&self) -> Value {
+        let Self { namespace, name, uid, .. } = self;
+        json!({ "kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": name, "uid": uid })
+    }
 }
 
 /// The longest text of an event that the API server takes.
 const LONGEST: usize = 1024;
+/// What stands for the rest of a text.
+const REST: &str = " ...";
 
-impl Note {
-    /// An event of a pod.
-    pub fn new(namespace: &str, name: &str, uid: &str, kind: Kind, mut text: String) -> Self {
-        if text.len() > LONGEST {
-            let end = (0..=LONGEST).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-            text.truncate(end);
-        }
-        let own = |text: &str| text.to_owned();
-        Self { namespace: own(namespace), name: own(name), uid: own(uid), kind, text, related: None }
+/// A text as an event can have it.
+fn cut(text: &str) -> String {
+    if text.len() <= LONGEST {
+        return text.to_owned();
     }
-
-    /// The event has to do with another pod, too.
-    pub fn related_to(mut self, pod: &PodRef) -> Self {
-        self.related = Some(reference(&pod.namespace, &pod.name, &pod.uid));
-        self
-    }
-}
-
-fn reference(namespace: &str, name: &str, uid: &str) -> Value {
-    json!({ "kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": name, "uid": uid })
+    let end = (0..=LONGEST - REST.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}{REST}", &text[..end])
 }
 
 /// Lanes on which writes are made one after the other.
 const LANES: usize = 32;
 /// Writes that may wait on a lane.
 const QUEUE: usize = 1024;
-/// How often a write is sent.
-const ATTEMPTS: Option<u32> = Some(4);
+/// How often an event is sent: for some seconds, as long as an API server takes to start.
+const EVENT_ATTEMPTS: Option<u32> = Some(10);
+/// How often a status is sent: for half a minute.
+const STATUS_ATTEMPTS: Option<u32> = Some(20);
+
+/// A write on a lane.
+struct Job {
+    write: Write,
+    attempts: Option<u32>,
+    /// The pod whose status it is, for who has to know that it was not written.
+    status_of: Option<Box<str>>,
+}
 
 /// Records events, and sends other writes in their order.
 #[derive(Clone)]
 pub struct Recorder {
-    lanes: Arc<[mpsc::Sender<Write>]>,
+    lanes: Arc<[mpsc::Sender<Job>]>,
     metrics: Arc<Metrics>,
     serial: Arc<AtomicU64>,
-    /// Who reports: the scheduler's name, and the process.
-    pub scheduler: Arc<str>,
-    instance: Arc<str>,
+    /// The machine on which we are.
+    host: Arc<str>,
 }
 
 impl Recorder {
-    /// A recorder under a scheduler's name and that of its process; its lanes are tasks of the current runtime.
-    pub fn new(api: &Api, metrics: Arc<Metrics>, scheduler: &str, instance: &str) -> Self {
+    /// A recorder on a machine; its lanes are tasks of the current runtime, which end when the recorder is gone and all is written.
+    pub fn new(api: &Api, inbox: &Inbox, metrics: Arc<Metrics>, host: &str) -> (Self, Vec<JoinHandle<()>>) {
         let lane = |_| {
-            let (sender, mut receiver) = mpsc::channel::<Write>(QUEUE);
-            let (api, metrics) = (api.clone(), Arc::clone(&metrics));
-            tokio::spawn(async move {
-                while let Some(write) = receiver.recv().await {
-                    if let Err(error) = api.send(&write, ATTEMPTS).await {
-                        metrics.unsaid.inc();
-                        tracing::debug!(path = write.path, %error, "an event or condition was not written");
-                    }
-                }
-            });
-            sender
+            let (sender, receiver) = mpsc::channel(QUEUE);
+            (sender, tokio::spawn(drive(api.clone(), inbox.clone(), Arc::clone(&metrics), receiver)))
         };
-        Self {
-            lanes: (0..LANES).map(lane).collect(),
-            metrics,
-            serial: Arc::default(),
-            scheduler: scheduler.into(),
-            instance: instance.into(),
-        }
+        let (lanes, tasks): (Vec<_>, Vec<_>) = (0..LANES).map(lane).unzip();
+        (Self { lanes: lanes.into(), metrics, serial: Arc::default(), host: host.into() }, tasks)
     }
 
-    /// Sends a write on the lane of a pod; what finds no room is counted and left out: events are no promise.
-    pub fn send(&self, uid: &str, write: Write) {
+    /// Sends a write on the lane of a pod; false if it finds no room, which is counted.
+    fn send(&self, uid: &str, job: Job) -> bool {
         let mut hasher = FxHasher::default();
         uid.hash(&mut hasher);
         let lane = &self.lanes[hasher.finish() as usize % self.lanes.len()];
-        if lane.try_send(write).is_err() {
+        let sent = lane.try_send(job).is_ok();
+        if !sent {
             self.metrics.unsaid.inc();
         }
+        sent
     }
 
-    /// Records an event.
-    pub fn record(&self, note: Note) {
+    /// Writes the status of a pod. False, or an [`Input::Unsaid`] later, says that it is not written.
+    pub fn write_status(&self, uid: &str, write: Write) -> bool {
+        self.send(uid, Job { write, attempts: STATUS_ATTEMPTS, status_of: Some(uid.into()) })
+    }
+
+    /// Records an event, which may have to do with another pod, too; its name. Events are no promise: one may get lost.
+    pub fn record(&self, pod: Subject<'_>, kind: Kind, text: &str, related: Option<&PodRef>) -> String {
         let now = Timestamp::now();
-        let [reason, action, kind] = note.kind.words();
+        let [reason, action, weight] = kind.words();
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let stamp = now.as_nanosecond() as u64;
+        let name = format!("{}.{:x}", pod.name, stamp.wrapping_add(serial));
         let body = json!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": { "name": format!("{}.{:x}", note.name, stamp.wrapping_add(serial)), "namespace": note.namespace },
+            "metadata": { "name": &name, "namespace": pod.namespace },
             "eventTime": micros(now),
-            "reportingController": &*self.scheduler,
-            "reportingInstance": &*self.instance,
+            "reportingController": pod.scheduler,
+            "reportingInstance": format!("{}-{}", pod.scheduler, self.host),
             "action": action,
             "reason": reason,
-            "regarding": reference(&note.namespace, &note.name, &note.uid),
-            "related": note.related,
-            "note": note.text,
-            "type": kind,
+            "regarding": pod.reference(),
+            "related": related.map(|related| Subject::from(related).reference()),
+            "note": cut(text),
+            "type": weight,
         });
-        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", note.namespace);
-        self.send(&note.uid, Write::new(Method::POST, path, JSON, &body));
+        let write = Write::new(Method::POST, events_path(pod.namespace), JSON, &body);
+        self.send(pod.uid, Job { write, attempts: EVENT_ATTEMPTS, status_of: None });
+        name
+    }
+
+    /// An event came again, so often by now.
+    pub fn repeat(&self, pod: Subject<'_>, name: &str, count: u32) {
+        let body = json!({ "series": { "count": count, "lastObservedTime": micros(Timestamp::now()) } });
+        let path = format!("{}/{name}", events_path(pod.namespace));
+        let write = Write::new(Method::PATCH, path, STRATEGIC_MERGE, &body);
+        self.send(pod.uid, Job { write, attempts: EVENT_ATTEMPTS, status_of: None });
+    }
+}
+
+fn events_path(namespace: &str) -> String {
+    format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+}
+
+/// Makes the writes of a lane.
+async fn drive(api: Api, inbox: Inbox, metrics: Arc<Metrics>, mut jobs: mpsc::Receiver<Job>) {
+    while let Some(Job { write, attempts, status_of }) = jobs.recv().await {
+        let Err(error) = api.send(&write, attempts).await else { continue };
+        metrics.unsaid.inc();
+        tracing::debug!(path = write.path, %error, "an event or condition was not written");
+        if let Some(uid) = status_of {
+            // The scheduler may have ended.
+            let _ = inbox.send(Input::Unsaid(uid)).await;
+        }
     }
 }
 
@@ -169,10 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
-        let note = Note::new("n", "p", "u", Kind::FailedScheduling, "ä".repeat(600));
-        assert_eq!(note.text.len(), 1024);
-        let odd = Note::new("n", "p", "u", Kind::FailedScheduling, format!("a{}", "ä".repeat(600)));
-        assert_eq!(odd.text.len(), 1023);
+    fn long_texts_are_cut_between_characters_and_say_so() {
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"a".repeat(1024)).len(), 1024);
+        let even = cut(&"ä".repeat(600));
+        assert_eq!((even.len(), even.ends_with("ä ...")), (1024, true));
+        let odd = cut(&format!("a{}", "ä".repeat(600)));
+        assert_eq!((odd.len(), odd.ends_with("ä ...")), (1023, true));
     }
 }

@@ -11,6 +11,7 @@ use crate::serve::{Served, serve};
 use crate::shadow::Shadow;
 use crate::watch::{Watched, watch};
 use crate::world::{NodeKind, World};
+use futures_util::future::join_all;
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
@@ -24,6 +25,7 @@ use plimsoll_core::policy::Counters;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch as channel};
@@ -37,10 +39,8 @@ pub struct Parts {
     pub lease_client: Client,
     /// The engine, with its configuration and policies.
     pub engine: Engine,
-    /// The name under which it reports.
-    pub scheduler_name: String,
-    /// The name of this process.
-    pub identity: String,
+    /// The name of the machine, under which events are reported.
+    pub host: String,
     /// How it is elected; it leads at once if not given.
     pub election: Option<Election>,
     /// Where health and metrics are served, if anywhere.
@@ -65,6 +65,9 @@ pub enum RunError {
     #[error("leadership was lost")]
     Deposed,
 }
+
+/// How long events and conditions may take at the end.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Pods that have ended take no room and are not watched.
 const LIVING: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -113,12 +116,12 @@ impl Drop for Watches {
 
 /// Schedules until `stop` says so: then bindings under way end, the lease is given back, and all is well.
 pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), RunError> {
-    let metrics = Arc::new(Metrics::new(&parts.scheduler_name).with_models(parts.counters));
+    let metrics = Arc::new(Metrics::new().with_models(parts.counters));
     // A shadow never writes, whatever happens: its fence stays closed.
     let fence = if parts.election.is_some() || parts.shadow.is_some() { Fence::closed() } else { Fence::open() };
     let api = Api::new(parts.client.clone(), fence.clone());
-    let recorder = Recorder::new(&api, Arc::clone(&metrics), &parts.scheduler_name, &parts.identity);
     let (inbox, receiver) = Inbox::new();
+    let (recorder, lanes) = Recorder::new(&api, &inbox, Arc::clone(&metrics), &parts.host);
     let outbox = Outbox::new(api, inbox.clone(), Handle::current(), recorder, Arc::clone(&metrics));
     let watches = Watches::all(parts.client, inbox.clone());
     let (tell_ready, hear_ready) = oneshot::channel();
@@ -173,6 +176,8 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
     if end.is_ok() {
         let _ = inbox.send(Input::Stop).await;
         let _ = engine.await;
+        // The engine has left its recorder with all that is to be said; only a leader may say it.
+        let _ = tokio::time::timeout(LAST_WORDS, join_all(lanes)).await;
     }
     drop(watches);
     if let Some((task, tell_stop)) = elector {

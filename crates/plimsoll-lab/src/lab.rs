@@ -11,6 +11,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 /// How often a component is started anew because somebody else had its port first.
@@ -219,6 +220,31 @@ impl Lab {
         create.map_err(LabError::api(format!("create namespace {name}")))?;
         let ask = || has_default_account(&admin, name);
         until_ready(self.running(component::CONTROLLER_MANAGER)?, ask).await.map(drop)
+    }
+
+    /// Starts a further program under a name of its own, such as one more scheduler. It ends with the lab, and what is done to components
+    /// can be done to it.
+    pub fn start_program(&mut self, name: &str, program: &Path, arguments: &[String]) -> Result<(), LabError> {
+        self.forget(name);
+        let (program, arguments) = (program.to_path_buf(), arguments.to_vec());
+        self.launch(Invocation { name: name.to_string(), program, arguments, port: None })
+    }
+
+    /// Asks a component to end (SIGTERM).
+    pub fn terminate(&mut self, component: &str) -> Result<(), LabError> {
+        self.running(component)?.id.signal(Signal::TERM);
+        Ok(())
+    }
+
+    /// How a component ended, if it did.
+    pub fn exit_status(&mut self, component: &str) -> Result<Option<ExitStatus>, LabError> {
+        Ok(self.running(component)?.exit())
+    }
+
+    /// What a component has said so far.
+    pub fn log(&mut self, component: &str) -> Result<String, LabError> {
+        let log = self.running(component)?.log.clone();
+        std::fs::read_to_string(&log).map_err(LabError::io(format!("read {}", log.display())))
     }
 
     /// Kills a component with SIGKILL, as a crash would end it.

@@ -20,6 +20,10 @@ pub struct PodRef {
     pub name: String,
     /// Its UID.
     pub uid: String,
+    /// Its `metadata.generation`, which conditions name.
+    pub generation: i64,
+    /// Its `schedulerName`, under which events and figures go.
+    pub scheduler: String,
 }
 
 /// A node to be cleared for a pod.
@@ -27,7 +31,7 @@ pub struct PodRef {
 pub struct Eviction {
     /// The node.
     pub node: String,
-    /// The pods to delete, those that are already leaving included. Their deletion is told as any event is; if it
+    /// The pods to delete; those that are leaving already are not among them. Their deletion is told as any event is; if it
     /// fails, with [`Engine::preemption_failed`].
     pub victims: Vec<PodRef>,
     /// Less important pods that had hopes for the node: their `status.nominatedNodeName` is to be cleared.
@@ -201,7 +205,8 @@ impl Engine {
         self.messages.remove(&key);
         self.binding.insert(reservation.uid.clone(), key);
         let node = self.state().node_name(reservation.node).to_owned();
-        let binding = Binding { namespace: pod.namespace, name: pod.name, uid: pod.uid, node };
+        let PodRef { namespace, name, uid, generation, scheduler, .. } = pod;
+        let binding = Binding { namespace, name, uid, generation, scheduler, node };
         Attempt::Bind { reservation, binding, feasible, ties }
     }
 
@@ -264,6 +269,8 @@ impl Engine {
         let unnominated = self.end_lesser_nominations(key, preemption.node);
         let victims: Vec<_> = preemption.victims.iter().filter_map(|&victim| self.pod_ref(victim)).collect();
         self.victims.insert(key, victims.iter().map(|victim| victim.uid.as_str().into()).collect());
+        let stays = |victim: &PodRef| self.state().pod(victim.id).is_some_and(|pod| !pod.terminating);
+        let victims = victims.into_iter().filter(stays).collect();
         Eviction { node: self.state().node_name(preemption.node).to_owned(), victims, unnominated }
     }
 

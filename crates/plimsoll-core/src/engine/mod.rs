@@ -253,12 +253,14 @@ impl Engine {
 
     fn pod_ref(&self, pod: PodId) -> Option<PodRef> {
         let known = self.state().pod(pod)?;
-        let namespace = self.state().strings.resolve(self.state().shape_of(known).shape.namespace);
+        let (shape, strings) = (&self.state().shape_of(known).shape, &self.state().strings);
         Some(PodRef {
             id: pod,
-            namespace: namespace.to_owned(),
+            namespace: strings.resolve(shape.namespace).to_owned(),
             name: known.name.to_string(),
             uid: known.uid.to_string(),
+            generation: known.generation,
+            scheduler: strings.resolve(shape.scheduler_name).to_owned(),
         })
     }
 }

@@ -356,6 +356,7 @@ impl ClusterState {
         let pod = Pod {
             uid: key.as_str().into(),
             name: name_of(&object.metadata).into(),
+            generation: object.metadata.generation.unwrap_or_default(),
             shape: shape_id,
             phase,
             node_name,

@@ -39,6 +39,8 @@ pub struct Pod {
     pub uid: Box<str>,
     /// Its name.
     pub name: Box<str>,
+    /// How often its specification was changed, as `metadata.generation` counts it.
+    pub generation: i64,
     /// What it shares with pods of the same template.
     pub shape: ShapeId,
     /// Where it is on its way.

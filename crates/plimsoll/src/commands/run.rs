@@ -82,15 +82,14 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let otherwise = (!own.is_empty()).then(|| Path::new(own));
     let connection = args.connect.config(otherwise).await?;
     let client = connect::client(connection.clone()).await?;
-    let identity = identity();
-    let election = election(args, configuration, &identity);
+    let host = host();
+    let election = election(args, configuration, &host);
     check_rights(&client, args.shadow.is_some(), election.as_ref()).await?;
     let parts = Parts {
         client,
         lease_client: kube::Client::try_from(connection).context("the cluster cannot be reached")?,
         engine: with_words(engine),
-        scheduler_name: configuration.profiles.first().map_or_else(String::new, |first| first.scheduler_name.clone()),
-        identity,
+        host,
         election,
         listener: listener(&args.listen, out).await?,
         kinds,
@@ -116,13 +115,13 @@ fn with_words(mut engine: Engine) -> Engine {
 }
 
 /// How one of several is elected. A shadow is not: it does nothing that another could not do beside it.
-fn election(args: &Args, configuration: &Configuration, identity: &str) -> Option<Election> {
+fn election(args: &Args, configuration: &Configuration, host: &str) -> Option<Election> {
     let settings = &configuration.leader_election;
     let elect = args.leader_elect.unwrap_or(settings.leader_elect) && args.shadow.is_none();
     elect.then(|| Election {
         namespace: settings.resource_namespace.clone(),
         name: settings.resource_name.clone(),
-        identity: identity.to_owned(),
+        identity: identity(host),
         duration: settings.lease_duration,
         renew_deadline: settings.renew_deadline,
         retry: settings.retry_period,
@@ -172,11 +171,15 @@ fn book(path: &Path) -> Result<Box<dyn Write + Send>> {
     Ok(Box::new(file.with_context(|| format!("--shadow={}: cannot be written", path.display()))?))
 }
 
+/// The name of this machine.
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
 /// A name of this process alone.
-fn identity() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+fn identity(host: &str) -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    format!("{}_{}_{:x}", host.trim(), std::process::id(), since.as_nanos())
+    format!("{host}_{}_{:x}", std::process::id(), since.as_nanos())
 }
 
 /// Becomes true at the first signal to end; the second ends the process.
