@@ -11,6 +11,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 /// How often a component is started anew because somebody else had its port first.
@@ -219,6 +220,23 @@ impl Lab {
         create.map_err(LabError::api(format!("create namespace {name}")))?;
         let ask = || has_default_account(&admin, name);
         until_ready(self.running(component::CONTROLLER_MANAGER)?, ask).await.map(drop)
+    }
+
+    /// Starts one more component, such as a second scheduler: it is killed, paused and restarted by its name as the others, ends with the lab,
+    /// and has its log in the lab's folder.
+    pub fn add(&mut self, name: &str, program: &Path, arguments: Vec<String>) -> Result<(), LabError> {
+        let invocation = Invocation { name: name.to_string(), program: program.to_path_buf(), arguments, port: None };
+        self.launch(invocation)
+    }
+
+    /// How a component has ended, if it has.
+    pub fn exit(&mut self, component: &str) -> Result<Option<ExitStatus>, LabError> {
+        Ok(self.running(component)?.exit())
+    }
+
+    /// The process of a component.
+    pub fn process(&mut self, component: &str) -> Result<ProcessId, LabError> {
+        Ok(self.running(component)?.id)
     }
 
     /// Kills a component with SIGKILL, as a crash would end it.
