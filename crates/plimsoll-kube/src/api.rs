@@ -149,7 +149,8 @@ impl Api {
                         return Err(WriteError::Unreachable(problem));
                     }
                     tracing::debug!(path = write.path, problem, "a write is sent again");
-                    tokio::time::sleep(retry_after.unwrap_or(pause).min(LONGEST_PAUSE)).await;
+                    // A server that says when to come back is taken at its word, within reason.
+                    tokio::time::sleep(retry_after.unwrap_or(pause).min(PATIENCE)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }

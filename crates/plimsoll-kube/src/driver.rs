@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::flight::{Flight, Stage, Written};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
-use plimsoll_core::engine::{Attempt, Counts, Engine, Event, PendingPod, PodRef};
+use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,8 +17,10 @@ use tokio::sync::{mpsc, oneshot};
 pub enum Input {
     /// An object came, changed or left.
     Event(Event),
-    /// All objects of a kind are known for the first time.
+    /// All objects of a kind are known, for the first time or again.
     Synced,
+    /// A kind is read anew, since what is known of it may be too old; `Synced` tells when it is done.
+    Unsynced,
     /// A step of a binding is done, or has failed: the UID of the pod, and what came of it.
     Written(Box<str>, Written),
     /// Victims could not be removed for a pod.
@@ -195,6 +197,9 @@ impl Driver {
         let now = self.clock.now();
         match input {
             Input::Event(event) => {
+                if let Event::Delete(Object::Pod(pod)) = &event {
+                    self.outbox.forget(pod.metadata.uid.as_deref().unwrap_or_default());
+                }
                 if let Err(error) = self.engine.apply(now, event) {
                     self.metrics.unreadable.inc();
                     tracing::warn!(%error, "an object cannot be read; it is taken as if it were not there");
@@ -212,6 +217,7 @@ impl Driver {
             Input::Written(uid, written) => self.go_on(&uid, written),
             Input::PreemptionFailed(pod) => self.engine.preemption_failed(now, &pod),
             Input::Leads(leads) => self.leads = leads,
+            Input::Unsynced => self.unsynced += 1,
             Input::Ask(question) => self.answer(question),
             Input::Stop => self.stops = true,
         }

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -58,7 +59,7 @@ func run(kubeconfig, name string, workers int) error {
 		return err
 	}
 	b := &binder{name: name, events: make(chan *corev1.Pod, mostPods)}
-	factory := informers.NewSharedInformerFactoryWithOptions(watcher, 0, informers.WithTransform(cache.TransformStripManagedFields()))
+	factory := informers.NewSharedInformerFactoryWithOptions(watcher, 0, informers.WithTransform(stripManagedFields))
 	nodes := factory.Core().V1().Nodes()
 	nodes.Informer()
 	pods := make(chan *corev1.Pod, mostPods)
@@ -97,6 +98,14 @@ func run(kubeconfig, name string, workers int) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// stripManagedFields forgets who wrote what, as kube-scheduler does.
+func stripManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
 }
 
 // connect gives a client with a connection of its own.

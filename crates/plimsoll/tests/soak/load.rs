@@ -27,7 +27,7 @@ const KINDS: [(&str, usize, Option<&str>); 6] = [
 pub async fn create_classes(client: &Client) -> Result<(), kube::Error> {
     let api: Api<PriorityClass> = Api::all(client.clone());
     for (name, value) in [("important", 1000), ("urgent", 2000)] {
-        let mut class = PriorityClass { value, ..PriorityClass::default() };
+        let mut class = PriorityClass { value: Some(value), ..PriorityClass::default() };
         class.metadata.name = Some(name.into());
         api.create(&PostParams::default(), &class).await?;
     }

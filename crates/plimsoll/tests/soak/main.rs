@@ -2,7 +2,7 @@
 //! crash and stand still, schedulers are killed at any moment. Who judges reads the API server's own history: no pod is ever bound twice, no
 //! node ever holds more than it can, and once the faults end every pod that fits is bound.
 //!
-//! `PLIMSOLL_SOAK_SECONDS` says how long faults come, `PLIMSOLL_SOAK_SEED` which. Where the control plane is not built (`make lab`), the test
+//! `PLIMSOLL_SOAK_SECONDS` says how long faults come, `PLIMSOLL_SOAK_SEED` which, `PLIMSOLL_SOAK_PROGRAM` which build is tried. Where the control plane is not built (`make lab`), the test
 //! says so and passes.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs)]
@@ -95,8 +95,8 @@ impl Soak {
             proxies.push(proxy);
             let argument = |path: &Path| path.display().to_string();
             let arguments = ["run", "--listen", "off", "--kubeconfig", &argument(&kubeconfig), "--config", &argument(&config)];
-            let program = Path::new(env!("CARGO_BIN_EXE_plimsoll"));
-            lab.add(&name(at), program, arguments.map(str::to_owned).into()).unwrap();
+            let program = std::env::var_os("PLIMSOLL_SOAK_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_plimsoll").into());
+            lab.add(&name(at), Path::new(&program), arguments.map(str::to_owned).into()).unwrap();
         }
         let (down, counts) = (BTreeMap::new(), BTreeMap::new());
         Self { lab, admin, proxies, history, down, counts, memory: Memory::default() }
@@ -140,6 +140,11 @@ impl Soak {
 
     /// Starts again what has ended, as a kubelet does it, and looks at the memory of what runs.
     fn tend(&mut self) {
+        // It ends where the store does not answer while it starts.
+        if self.lab.exit("kube-apiserver").unwrap().is_some() {
+            self.count("API server ended by itself");
+            self.lab.restart("kube-apiserver").unwrap();
+        }
         for at in 0..SCHEDULERS {
             if let Some(when) = self.down.get(&at) {
                 if Instant::now() >= *when {
