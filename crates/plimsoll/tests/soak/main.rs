@@ -188,7 +188,8 @@ impl Soak {
         loop {
             self.tend();
             let latest = history::revision(&self.admin).await;
-            let (stranded, known) = (self.history.ledger().stranded(), self.history.ledger().revision);
+            let stranded = self.history.ledger().stranded();
+            let known = self.history.ledger().revision;
             // The history may lag behind: what it does not know yet may be that they are bound.
             calm = if stranded.is_empty() && latest.is_some_and(|latest| latest <= known + 20) { calm + 1 } else { 0 };
             if calm >= 10 {
