@@ -16,6 +16,11 @@ FAMILY ?=
 # Golden cases, where present.
 SAMPLE ?= ../shared/conformance/sample.jsonl.gz
 SOAK_CASES ?= 10000
+# Faults for schedulers: how long they come, and which.
+SOAK_SECONDS ?= 1800
+SOAK_SEED ?= 1
+# What bench-live measures, as in BENCH_LIVE="SchedulingBasic --rounds 1"; everything if empty.
+BENCH_LIVE ?=
 FUZZ_SECONDS ?= 600
 
 # The versions are those of the lock file, never newer ones.
@@ -140,9 +145,24 @@ bench-sim: oracle $(VENV)/ready ## Measure the simulator beside the stock framew
 bench-learn: $(VENV_LEARN)/ready ## Measure environment, learners and models beside numpy, PyTorch and SB3; docs/benchmarks-learn.md
 	$(CARGO) run --locked --release --package plimsoll-bench --bin bench-learn
 
+# Apart from the others: it needs neither burn nor Python, but the control plane.
+.PHONY: bench-live
+bench-live: lab ## Measure the live scheduler beside kube-scheduler on a real control plane; docs/benchmarks-live.md
+	cd lab && go build -trimpath -o ../bin/null-binder ./cmd/null-binder
+	$(CARGO) build --locked --release --package plimsoll --no-default-features
+	$(CARGO) run --locked --release --package plimsoll-bench-live -- --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll $(BENCH_LIVE)
+
 .PHONY: soak
-soak: ## Random events, many thousand times: incremental state equals recomputed state
+soak: soak-state soak-live ## Random events many thousand times, then schedulers under faults: SOAK_CASES= SOAK_SECONDS= SOAK_SEED=
+
+.PHONY: soak-state
+soak-state:
 	PROPTEST_CASES=$(SOAK_CASES) $(CARGO) test --locked --release --package plimsoll-core --test incremental
+
+.PHONY: soak-live
+soak-live: lab
+	PLIMSOLL_SOAK_SECONDS=$(SOAK_SECONDS) PLIMSOLL_SOAK_SEED=$(SOAK_SEED) \
+		$(CARGO) test --locked --release --package plimsoll --no-default-features --test soak -- --nocapture
 
 .PHONY: fuzz
 fuzz: ## Feed arbitrary input to every reader: FUZZ_SECONDS= for each

@@ -117,10 +117,15 @@ impl Api {
             let body = response.into_body().collect_bytes().await.map_err(|error| error.to_string())?;
             Ok::<_, String>((status, retry_after, body.to_vec()))
         };
-        let (status, retry_after, body) = match tokio::time::timeout(PATIENCE, answer).await {
+        // A write that hangs is broken off while this process still leads: it must not arrive when another does.
+        let patience = PATIENCE.min(self.fence.left());
+        let (status, retry_after, body) = match tokio::time::timeout(patience, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(problem)) => return Sent::Unknown { problem, retry_after: None },
-            Err(_) => return Sent::Unknown { problem: "no answer in 30 seconds".into(), retry_after: None },
+            Err(_) => {
+                let problem = format!("no answer in {:.0} seconds", patience.as_secs_f64());
+                return Sent::Unknown { problem, retry_after: None };
+            }
         };
         if status.is_success() {
             return Sent::Done(body);
@@ -149,7 +154,8 @@ impl Api {
                         return Err(WriteError::Unreachable(problem));
                     }
                     tracing::debug!(path = write.path, problem, "a write is sent again");
-                    tokio::time::sleep(retry_after.unwrap_or(pause).min(LONGEST_PAUSE)).await;
+                    // A server that says when to come back is taken at its word, within reason.
+                    tokio::time::sleep(retry_after.unwrap_or(pause).min(PATIENCE)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }

@@ -21,8 +21,10 @@ use tokio::sync::{mpsc, oneshot};
 pub enum Input {
     /// An object came, changed or left.
     Event(Event),
-    /// All objects of a kind are known for the first time.
+    /// All objects of a kind are known, for the first time or again.
     Synced,
+    /// A kind is read anew, since what is known of it may be too old; `Synced` tells when it is done.
+    Unsynced,
     /// A step of a binding is done, or has failed: the UID of the pod, and what came of it.
     Written(Box<str>, Written),
     /// The status of the pod with this UID was not written.
@@ -258,6 +260,7 @@ impl Driver {
             Input::Unsaid(uid) => self.outbox.forget(&uid),
             Input::PreemptionFailed(pod) => self.engine.preemption_failed(now, &pod),
             Input::Leads(leads) => self.leads = leads,
+            Input::Unsynced => self.unsynced += 1,
             Input::Ask(question) => self.answer(question),
             Input::Stop => self.stops = true,
         }

@@ -34,6 +34,11 @@ impl Fence {
         self.until.store(0, Ordering::Release);
     }
 
+    /// How long writes are let through from now on.
+    pub fn left(&self) -> Duration {
+        Duration::from_nanos(self.until.load(Ordering::Acquire)).saturating_sub(self.start.elapsed())
+    }
+
     /// Whether a write may be sent now.
     pub fn allows(&self) -> bool {
         self.start.elapsed() < Duration::from_nanos(self.until.load(Ordering::Acquire))
@@ -51,6 +56,7 @@ mod tests {
         assert!(!fence.allows());
         fence.allow_until(Instant::now() + Duration::from_secs(3600));
         assert!(fence.clone().allows());
+        assert!(fence.left() > Duration::from_secs(3000));
         fence.close();
         assert!(!fence.allows());
         fence.allow_until(Instant::now());

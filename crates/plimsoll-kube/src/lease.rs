@@ -65,8 +65,13 @@ impl Elector {
         let mut renewed: Option<Instant> = None;
         while !*stop.borrow() {
             let asked = Instant::now();
-            match tokio::time::timeout(self.election.renew_deadline, self.round()).await {
-                Ok(Ok(())) => {
+            // A leader has the rest of its term, not a whole one: writes stopped at its end, and what became of them nobody here knows.
+            let term = self.election.renew_deadline;
+            let left = renewed.map_or(term, |renewed| term.saturating_sub(renewed.elapsed()));
+            let round = tokio::time::timeout(left, self.round()).await;
+            let lapsed = renewed.is_some_and(|renewed| renewed.elapsed() >= term);
+            match round {
+                Ok(Ok(())) if !lapsed => {
                     renewed = Some(asked);
                     // From the time before the request: the API server counts from a later one.
                     self.fence.allow_until(asked + self.election.renew_deadline);
@@ -79,9 +84,9 @@ impl Elector {
                     self.step_down(&leads);
                 }
                 Ok(Err(Missed::Failed(error))) => tracing::warn!(%error, "the lease was not renewed"),
-                Err(_) => tracing::warn!("the lease was not renewed in time"),
+                Ok(Ok(())) | Err(_) => tracing::warn!("the lease was not renewed in time"),
             }
-            if renewed.is_some_and(|renewed| renewed.elapsed() >= self.election.renew_deadline) {
+            if renewed.is_some_and(|renewed| renewed.elapsed() >= term) {
                 renewed = None;
                 self.step_down(&leads);
             }
@@ -167,9 +172,10 @@ impl Elector {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(1);
         }
-        let parameters = PostParams::default();
-        let given = self.api.replace(&self.election.name, &parameters, &lease);
-        match tokio::time::timeout(self.election.renew_deadline, given).await {
+        let options = PostParams::default();
+        let replace = self.api.replace(&self.election.name, &options, &lease);
+        // Nobody waits for it longer than for the lease to end by itself.
+        match tokio::time::timeout(self.election.renew_deadline, replace).await {
             Ok(Ok(_)) => tracing::info!("the lease is given back"),
             Ok(Err(error)) => tracing::warn!(%error, "the lease was not given back; it ends by itself"),
             Err(_) => tracing::warn!("the lease was not given back in time; it ends by itself"),

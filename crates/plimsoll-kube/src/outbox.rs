@@ -23,6 +23,8 @@ use tokio::runtime::Handle;
 
 /// How often a write is sent that may be given up: the next attempt at the pod says it again.
 const ATTEMPTS: Option<u32> = Some(5);
+/// How often a conflict about a victim that is still there is tried again.
+const CONFLICTS: u32 = 5;
 
 /// Where writes go.
 pub struct Outbox {
@@ -206,16 +208,33 @@ async fn remove(api: &Api, victim: &PodRef, scheduler: &str) -> Result<(), Write
         "lastTransitionTime": crate::record::seconds_now(),
     });
     let PodRef { namespace, name, uid, .. } = victim;
-    let marked = api.send(&status_write(namespace, name, uid, json!({ "conditions": [target] })), ATTEMPTS).await;
-    let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "preconditions": { "uid": uid } });
-    let deleted = match marked {
-        Ok(_) => api.send(&Write::new(Method::DELETE, pod_path(namespace, name), JSON, &options), ATTEMPTS).await,
-        Err(error) => Err(error),
-    };
-    match deleted {
-        Ok(_) | Err(WriteError::Refused { code: 404 | 409, .. }) => Ok(()),
-        Err(error) => Err(error),
+    let mut tries = 0;
+    loop {
+        let result = mark_and_delete(api, victim, &target).await;
+        tries += 1;
+        match result {
+            Ok(()) | Err(WriteError::Refused { code: 404, .. }) => return Ok(()),
+            // Another pod has the name now, or somebody else wrote at the same time.
+            Err(error @ WriteError::Refused { code: 409, .. }) => {
+                let now = api.pod(namespace, name).await?;
+                let is_there = now.is_some_and(|pod| pod.metadata.uid.as_deref() == Some(uid));
+                if !is_there {
+                    return Ok(());
+                }
+                if tries >= CONFLICTS {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
     }
+}
+
+async fn mark_and_delete(api: &Api, victim: &PodRef, target: &Value) -> Result<(), WriteError> {
+    let PodRef { namespace, name, uid, .. } = victim;
+    api.send(&status_write(namespace, name, uid, json!({ "conditions": [target] })), ATTEMPTS).await?;
+    let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "preconditions": { "uid": uid } });
+    api.send(&Write::new(Method::DELETE, pod_path(namespace, name), JSON, &options), ATTEMPTS).await.map(drop)
 }
 
 /// What of an answer tells the version of an object.

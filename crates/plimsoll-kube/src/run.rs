@@ -77,16 +77,31 @@ struct Watches {
     client: Client,
     inbox: Inbox,
     tasks: Vec<JoinHandle<()>>,
+    /// Raised to have the pods read anew.
+    refresh: channel::Sender<u64>,
 }
 
 impl Watches {
     fn add<K: Watched>(&mut self, fields: Option<&'static str>) {
-        self.tasks.push(tokio::spawn(watch::<K>(self.client.clone(), fields, self.inbox.clone())));
+        // Nobody raises this one.
+        self.add_refreshed::<K>(fields, channel::channel(0).1);
+    }
+
+    fn add_refreshed<K: Watched>(&mut self, fields: Option<&'static str>, refresh: channel::Receiver<u64>) {
+        self.tasks.push(tokio::spawn(watch::<K>(self.client.clone(), fields, self.inbox.clone(), refresh)));
+    }
+
+    /// Has the pods read anew: what another leader has bound is known before the first decision.
+    async fn refresh_pods(&self) {
+        // The engine may have ended, which is seen elsewhere.
+        let _ = self.inbox.send(Input::Unsynced).await;
+        self.refresh.send_modify(|times| *times += 1);
     }
 
     fn all(client: Client, inbox: Inbox) -> Self {
-        let mut watches = Self { client, inbox, tasks: Vec::new() };
-        watches.add::<Pod>(Some(LIVING));
+        let refresh = channel::Sender::new(0);
+        let mut watches = Self { client, inbox, tasks: Vec::new(), refresh };
+        watches.add_refreshed::<Pod>(Some(LIVING), watches.refresh.subscribe());
         watches.add::<Node>(None);
         watches.add::<Namespace>(None);
         watches.add::<Service>(None);
@@ -169,6 +184,9 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
                     break Err(RunError::Deposed);
                 }
                 led = now;
+                if now {
+                    watches.refresh_pods().await;
+                }
                 let _ = inbox.send(Input::Leads(now)).await;
             }
         }

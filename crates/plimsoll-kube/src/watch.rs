@@ -3,7 +3,7 @@
 //! What a watch missed while it was cut is found by comparing what is listed anew with what was known: only names and UIDs are kept for that,
 //! the objects themselves are in the engine, in its own form.
 
-use crate::driver::{Inbox, Input};
+use crate::driver::{Closed, Inbox, Input};
 use futures_util::{StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -12,6 +12,8 @@ use plimsoll_core::engine::{Event, Object};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::time::Duration;
+use tokio::sync::watch as channel;
 
 /// An object that is watched.
 pub trait Watched:
@@ -24,6 +26,9 @@ impl<K> Watched for K where
 {
 }
 
+/// The pause before all objects are read anew because a watch could not be taken up again.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Namespace and name.
 type Key = (Box<str>, Box<str>);
 
@@ -32,15 +37,17 @@ type Key = (Box<str>, Box<str>);
 pub struct Known(BTreeMap<Key, Box<str>>);
 
 impl Known {
-    /// Takes note of an object; the stub of another that had its name before.
-    fn apply<K: Watched>(&mut self, object: &K) -> Option<K> {
+    /// Takes note of an object.
+    fn apply<K: Watched>(&mut self, object: &K) {
         let (key, uid) = identity(object);
-        let before = self.0.insert(key.clone(), uid.clone())?;
-        (before != uid).then(|| stub(&key, &before))
+        self.0.insert(key, uid);
     }
 
-    fn delete<K: Watched>(&mut self, object: &K) {
-        self.0.remove(&identity(object).0);
+    /// The stub of another object that has the name of this one.
+    fn replaced_by<K: Watched>(&self, object: &K) -> Option<K> {
+        let (key, uid) = identity(object);
+        let before = self.0.get(&key)?;
+        (*before != uid).then(|| stub(&key, before))
     }
 
     /// The stubs of what is in these, but not in others.
@@ -68,63 +75,94 @@ fn stub<K: Watched>((namespace, name): &Key, uid: &str) -> K {
     object
 }
 
-/// Watches a kind until the inbox is closed.
-pub async fn watch<K: Watched>(client: Client, fields: Option<&'static str>, inbox: Inbox) {
-    let kind = K::kind(&()).into_owned();
-    let mut config = watcher::Config::default().streaming_lists();
-    if let Some(fields) = fields {
-        config = config.fields(fields);
-    }
-    let events = watcher(Api::<K>::all(client), config).default_backoff();
-    pin_mut!(events);
-    let (mut known, mut listed) = (Known::default(), Known::default());
-    let mut synced = false;
-    while let Some(event) = events.next().await {
-        let sent = match event {
-            Ok(watcher::Event::Init) => {
-                listed = Known::default();
-                Ok(())
-            }
-            Ok(watcher::Event::InitApply(object)) => {
-                listed.apply(&object);
-                apply(&mut known, object, &inbox).await
-            }
-            Ok(watcher::Event::InitDone) => {
-                let listed = std::mem::take(&mut listed);
-                let mut sent = Ok(());
-                for gone in known.without::<K>(&listed) {
-                    sent = inbox.send(Input::Event(Event::delete(gone))).await;
-                }
-                known = listed;
-                if !synced {
-                    synced = true;
-                    sent = inbox.send(Input::Synced).await;
-                }
-                sent
-            }
-            Ok(watcher::Event::Apply(object)) => apply(&mut known, object, &inbox).await,
-            Ok(watcher::Event::Delete(object)) => {
-                known.delete(&object);
-                inbox.send(Input::Event(Event::delete(object))).await
-            }
-            Err(error) => {
-                tracing::warn!(kind, %error, "a watch was cut; it is taken up again");
+/// Watches a kind until the inbox is closed, and says when all its objects are known: once, and once more for each time that `refresh` was
+/// raised, when they were all read anew after that.
+pub async fn watch<K: Watched>(
+    client: Client,
+    fields: Option<&'static str>,
+    inbox: Inbox,
+    mut refresh: channel::Receiver<u64>,
+) {
+    let mut known = Known::default();
+    // How often others wait to hear that all objects are known.
+    let (mut owed, mut asked) = (1, *refresh.borrow_and_update());
+    loop {
+        let ended = tokio::select! {
+            ended = follow::<K>(&client, fields, &inbox, &mut known, &mut owed) => ended,
+            Ok(()) = refresh.changed() => {
+                owed += *refresh.borrow_and_update() - asked;
+                asked = *refresh.borrow();
                 Ok(())
             }
         };
-        if sent.is_err() {
+        if ended.is_err() {
             return;
         }
     }
 }
 
-async fn apply<K: Watched>(known: &mut Known, mut object: K, inbox: &Inbox) -> Result<(), crate::driver::Closed> {
+/// Follows a kind until its objects have to be read anew. It may be dropped at any time: what is known is noted once it was told.
+async fn follow<K: Watched>(
+    client: &Client,
+    fields: Option<&'static str>,
+    inbox: &Inbox,
+    known: &mut Known,
+    owed: &mut u64,
+) -> Result<(), Closed> {
+    let kind = K::kind(&()).into_owned();
+    // Lists are of the present. A streaming list may begin with what a server remembers, which may be older than what was bound before.
+    let mut config = watcher::Config::default();
+    if let Some(fields) = fields {
+        config = config.fields(fields);
+    }
+    let events = watcher(Api::<K>::all(client.clone()), config).default_backoff();
+    pin_mut!(events);
+    let mut listed = Known::default();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Init) => listed = Known::default(),
+            Ok(watcher::Event::InitApply(object)) => {
+                listed.apply(&object);
+                apply(known, object, inbox).await?;
+            }
+            Ok(watcher::Event::InitDone) => {
+                let listed = std::mem::take(&mut listed);
+                for gone in known.without::<K>(&listed) {
+                    inbox.send(Input::Event(Event::delete(gone))).await?;
+                }
+                *known = listed;
+                for _ in 0..std::mem::take(owed) {
+                    inbox.send(Input::Synced).await?;
+                }
+            }
+            Ok(watcher::Event::Apply(object)) => apply(known, object, inbox).await?,
+            Ok(watcher::Event::Delete(object)) => {
+                let (key, _) = identity(&object);
+                inbox.send(Input::Event(Event::delete(object))).await?;
+                known.0.remove(&key);
+            }
+            // The watcher would ask for the same version again.
+            Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410 => {
+                tracing::warn!(kind, "a watch cannot be taken up again; all objects are read anew");
+                tokio::time::sleep(PAUSE).await;
+                return Ok(());
+            }
+            Err(error) => tracing::warn!(kind, %error, "a watch was cut; it is taken up again"),
+        }
+    }
+    Ok(())
+}
+
+async fn apply<K: Watched>(known: &mut Known, mut object: K, inbox: &Inbox) -> Result<(), Closed> {
     // Nobody asks who wrote what, and it is most of a small object.
     object.meta_mut().managed_fields = None;
-    if let Some(replaced) = known.apply(&object) {
+    if let Some(replaced) = known.replaced_by(&object) {
         inbox.send(Input::Event(Event::delete(replaced))).await?;
     }
-    inbox.send(Input::Event(Event::apply(object))).await
+    let (key, uid) = identity(&object);
+    inbox.send(Input::Event(Event::apply(object))).await?;
+    known.0.insert(key, uid);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -139,13 +177,12 @@ mod tests {
     #[test]
     fn who_takes_the_name_of_another_replaces_it() {
         let mut known = Known::default();
-        assert!(known.apply(&pod("a", "1")).is_none());
-        assert!(known.apply(&pod("a", "1")).is_none());
-        let replaced = known.apply(&pod("a", "2")).unwrap();
+        assert!(known.replaced_by(&pod("a", "1")).is_none());
+        known.apply(&pod("a", "1"));
+        assert!(known.replaced_by(&pod("a", "1")).is_none());
+        let replaced = known.replaced_by(&pod("a", "2")).unwrap();
         assert_eq!(replaced.metadata.uid.as_deref(), Some("1"));
         assert_eq!(replaced.metadata.namespace.as_deref(), Some("default"));
-        known.delete(&pod("a", "2"));
-        assert!(known.apply(&pod("a", "3")).is_none());
     }
 
     #[test]

@@ -134,6 +134,10 @@ pub fn apiserver(folder: &Folder, binaries: &Binaries, files: &Files, options: &
         format!("--max-requests-inflight={UNTHROTTLED}"),
         format!("--max-mutating-requests-inflight={UNTHROTTLED}"),
     ];
+    if options.bare {
+        // Nobody makes the accounts that pods need, or takes away the taint that new nodes get.
+        arguments.push("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".to_string());
+    }
     arguments.extend(feature_gates(options));
     if !options.runtime_config.is_empty() {
         arguments.push(format!("--runtime-config={}", options.runtime_config.join(",")));

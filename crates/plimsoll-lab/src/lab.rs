@@ -76,15 +76,21 @@ impl Lab {
         self.launch_apiserver(options, binaries, &files).await?;
         let admin = self.client(User::Admin).await?;
         // These do not wait for each other, and the nodes are created while they start.
-        self.launch(component::controller_manager(&self.folder, binaries, &files, options))?;
+        if !options.bare {
+            self.launch(component::controller_manager(&self.folder, binaries, &files, options))?;
+        }
         rbac::grant(&admin).await?;
-        self.launch(component::kwok(&self.folder, binaries, options)?)?;
+        if !options.bare {
+            self.launch(component::kwok(&self.folder, binaries, options)?)?;
+        }
         if let Some(invocation) = component::scheduler(&self.folder, binaries, &files, options)? {
             self.launch(invocation)?;
         }
         nodes::create_nodes(&admin, 0, options.nodes, &options.shapes).await?;
-        let ask = || has_default_account(&admin, "default");
-        until_ready(self.running(component::CONTROLLER_MANAGER)?, ask).await?;
+        if !options.bare {
+            let ask = || has_default_account(&admin, "default");
+            until_ready(self.running(component::CONTROLLER_MANAGER)?, ask).await?;
+        }
         self.await_scheduler(options, binaries, &files).await?;
         let patience = NODES_PATIENCE + NODE_PATIENCE * u32::try_from(options.nodes).unwrap_or(u32::MAX);
         if options.nodes > 0 {
@@ -245,6 +251,11 @@ impl Lab {
     pub fn log(&mut self, component: &str) -> Result<String, LabError> {
         let log = self.running(component)?.log.clone();
         std::fs::read_to_string(&log).map_err(LabError::io(format!("read {}", log.display())))
+    }
+
+    /// The process of a component.
+    pub fn process(&mut self, component: &str) -> Result<ProcessId, LabError> {
+        Ok(self.running(component)?.id)
     }
 
     /// Kills a component with SIGKILL, as a crash would end it.

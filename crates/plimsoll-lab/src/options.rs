@@ -53,6 +53,9 @@ pub struct Options {
     pub runtime_config: Vec<String>,
     /// More arguments of the API server, each with its dashes.
     pub apiserver_arguments: Vec<String>,
+    /// Only etcd, the API server and the scheduler: nobody plays controllers and kubelets, nodes are ready and stay so, pods that are bound do
+    /// not run. For measurements of schedulers, from which the others would take processor time.
+    pub bare: bool,
     /// How long a node's lease lasts, in seconds; where there is none, by the number of nodes.
     pub lease_seconds: Option<u32>,
 }

@@ -21,7 +21,13 @@ async fn rules_of_a_node_hold_and_are_told_in_the_words_of_kube_scheduler() {
         side.all_nodes(json!({"spec": {"taints": [{"key": "closed", "effect": "NoSchedule"}]}})).await;
         let waits = side.waits("refused", json!({})).await.says("node(s) had untolerated taint(s)");
         let tolerated = json!({"tolerations": [{"key": "closed", "operator": "Exists"}]});
-        let tolerates = side.fits("tolerant", json!({"tolerations": tolerated["tolerations"], "nodeSelector": side.only(0)["nodeSelector"]})).await.on(0);
+        let tolerates = side
+            .fits(
+                "tolerant",
+                json!({"tolerations": tolerated["tolerations"], "nodeSelector": side.only(0)["nodeSelector"]}),
+            )
+            .await
+            .on(0);
         side.node(2, json!({"spec": {"taints": null}})).await;
         let goes = side.goes("refused").await.on(2);
         side.all_nodes(json!({"spec": {"taints": null}})).await;
@@ -29,7 +35,8 @@ async fn rules_of_a_node_hold_and_are_told_in_the_words_of_kube_scheduler() {
     })
     .await;
     turn.tell("NodeAffinity", async |side: &Side| {
-        let waits = side.waits("picky", affinity("In", &["ssd"])).await.says("didn't match Pod's node affinity/selector");
+        let waits =
+            side.waits("picky", affinity("In", &["ssd"])).await.says("didn't match Pod's node affinity/selector");
         side.node(1, json!({"metadata": {"labels": {"disk": "ssd"}}})).await;
         let goes = side.goes("picky").await.on(1);
         side.node(1, json!({"metadata": {"labels": {"disk": null}}})).await;

@@ -66,7 +66,8 @@ async fn the_victim_is_the_one_whose_budget_allows_it_and_all_is_told_as_by_kube
         .await;
         assert_eq!(preempted["related"]["uid"], important["metadata"]["uid"]);
         let text = side.plain(&format!("{target} {}", side.plain_event(&preempted)));
-        let text = text.replace(&uid(&important), "<important>").replace(target["lastTransitionTime"].as_str().unwrap(), "");
+        let text =
+            text.replace(&uid(&important), "<important>").replace(target["lastTransitionTime"].as_str().unwrap(), "");
         side.meet().await;
         let_go(side, "given-up").await;
         let goes = side.goes("important").await.on(0);

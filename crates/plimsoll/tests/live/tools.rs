@@ -109,7 +109,10 @@ async fn a_shadow_binds_nothing_and_a_recording_can_be_replayed() {
         objects.create("Pod", &format!("small-{number}"), json!({"spec": small_pod()})).await;
     }
     let mut giant = small_pod();
-    merge(&mut giant, &json!({"containers": [{"name": "main", "image": "lab/none", "resources": {"requests": {"cpu": "9000"}}}]}));
+    merge(
+        &mut giant,
+        &json!({"containers": [{"name": "main", "image": "lab/none", "resources": {"requests": {"cpu": "9000"}}}]}),
+    );
     objects.create("Pod", "giant", json!({"spec": giant})).await;
     objects.until_bound(PODS).await;
     let path = scratch.path("book.jsonl");
@@ -142,7 +145,8 @@ async fn only_the_stock_scheduler_spoke(objects: &Objects) {
     let scheduled = events.iter().filter(|event| event["reason"] == "Scheduled").count();
     assert_eq!(scheduled, PODS, "{events:#?}");
     let instances = events.iter().filter_map(|event| event["reportingInstance"].as_str());
-    let strangers: Vec<_> = instances.filter(|name| !name.is_empty() && !name.starts_with("default-scheduler-")).collect();
+    let strangers: Vec<_> =
+        instances.filter(|name| !name.is_empty() && !name.starts_with("default-scheduler-")).collect();
     assert_eq!(strangers, Vec::<&str>::new());
 }
 
@@ -167,7 +171,8 @@ async fn recordings(scratch: &Scratch, recorder: Child) {
     let (seen, audited) = (scratch.path("seen.csv"), scratch.path("audited.csv"));
     let rows = |path: &str| {
         let text = std::fs::read_to_string(path).unwrap();
-        let rows: Vec<_> = text.lines().skip(1).map(|row| row.split(',').map(str::to_owned).collect::<Vec<_>>()).collect();
+        let rows: Vec<_> =
+            text.lines().skip(1).map(|row| row.split(',').map(str::to_owned).collect::<Vec<_>>()).collect();
         let ended = rows.iter().filter(|row| !row[5].is_empty()).count();
         let mut names: Vec<_> = rows.into_iter().map(|row| (row[0].clone(), row[7].clone())).collect();
         names.sort();

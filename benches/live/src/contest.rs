@@ -1,0 +1,226 @@
+//! One contestant on one case: a control plane of its own, pods that are there beforehand, and a watch that is nobody's.
+
+use crate::case::{Case, MEASURED};
+use anyhow::{Context, Result, bail};
+use futures_util::{StreamExt, TryStreamExt, pin_mut, stream};
+use http::Request;
+use kube::Client;
+use kube::api::WatchEvent;
+use plimsoll_lab::{Binaries, Lab, Options, User};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Somebody who binds pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contestant {
+    /// Nodes in turn, without a thought.
+    NullBinder,
+    /// kube-scheduler with its defaults, unthrottled.
+    Stock,
+    /// `plimsoll run`.
+    Plimsoll,
+    /// `plimsoll run --policy models/packing`.
+    Model,
+}
+
+impl Contestant {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::NullBinder, Self::Stock, Self::Plimsoll, Self::Model];
+
+    /// As the report has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NullBinder => "null binder",
+            Self::Stock => "kube-scheduler",
+            Self::Plimsoll => "Plimsoll",
+            Self::Model => "Plimsoll, model",
+        }
+    }
+}
+
+/// Where the programs are.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The control plane.
+    pub lab: Binaries,
+    /// `plimsoll`.
+    pub plimsoll: PathBuf,
+    /// `null-binder`.
+    pub null_binder: PathBuf,
+    /// A folder with a trained model.
+    pub model: PathBuf,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Figures {
+    /// Pods bound a second, from the first binding to the last.
+    pub rate: f64,
+    /// From the start of the program to its first binding, in seconds.
+    pub first_s: f64,
+    /// From the first binding to that of half of the pods, in seconds.
+    pub p50_s: f64,
+    /// To that of 99 % of the pods.
+    pub p99_s: f64,
+    /// Processor time of the program for each pod, its start included, in microseconds.
+    pub cpu_us: f64,
+    /// The most memory that it had, in MiB.
+    pub memory_mib: f64,
+}
+
+/// How many requests are made at a time.
+const AT_A_TIME: usize = 64;
+/// No run takes so long that gets anywhere.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Requests a second that nobody comes near.
+const UNTHROTTLED: u32 = 100_000;
+
+/// Runs one contestant.
+pub async fn run(programs: &Programs, case: &Case, contestant: Contestant) -> Result<Figures> {
+    let options = Options {
+        nodes: case.nodes,
+        shapes: vec!["cpu=4,memory=32Gi,pods=110,zones=3".parse().map_err(|error| anyhow::anyhow!("{error}"))?],
+        binaries: Some(programs.lab.clone()),
+        bare: true,
+        ..Options::default()
+    };
+    let mut lab = Lab::start(options).await?;
+    let admin = lab.client(User::Admin).await?;
+    let class = json!({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "important"}, "value": 1000,
+    });
+    post(&admin, "/apis/scheduling.k8s.io/v1/priorityclasses", &class).await?;
+    create(&admin, case.before()).await?;
+    create(&admin, case.measured()).await?;
+    let version = latest(&admin).await?;
+    // What the control plane has left to do is not part of it.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let watch = tokio::spawn(bindings(admin.clone(), version, case.pods));
+    let start = Instant::now();
+    let (program, arguments) = invocation(programs, &lab, contestant)?;
+    lab.start_program("contestant", &program, &arguments)?;
+    let process = lab.process("contestant")?;
+    let times = tokio::select! {
+        times = watch => times??,
+        dead = died(&mut lab) => return Err(dead),
+    };
+    figures(process.pid, start, &times)
+}
+
+/// Fails when the contestant does, or takes too long.
+async fn died(lab: &mut Lab) -> anyhow::Error {
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        match lab.exit_status("contestant") {
+            Ok(None) => tokio::time::sleep(Duration::from_millis(500)).await,
+            other => {
+                let log = std::fs::read_to_string(lab.folder().join("logs/contestant.log")).unwrap_or_default();
+                return anyhow::anyhow!("it ended ({other:?}): {}", log.lines().last().unwrap_or_default());
+            }
+        }
+    }
+    anyhow::anyhow!("not all pods were bound in {} s", PATIENCE.as_secs())
+}
+
+fn invocation(programs: &Programs, lab: &Lab, contestant: Contestant) -> Result<(PathBuf, Vec<String>)> {
+    let text = |path: &Path| path.display().to_string();
+    let ours = text(&lab.kubeconfig(User::Plimsoll));
+    let plimsoll = ["run", "--kubeconfig", &ours, "--listen", "off", "--leader-elect=false"].map(str::to_owned);
+    Ok(match contestant {
+        Contestant::NullBinder => (programs.null_binder.clone(), vec![format!("--kubeconfig={ours}")]),
+        Contestant::Plimsoll => (programs.plimsoll.clone(), plimsoll.into()),
+        Contestant::Model => {
+            let policy = ["--policy".to_owned(), text(&programs.model)];
+            (programs.plimsoll.clone(), plimsoll.into_iter().chain(policy).collect())
+        }
+        Contestant::Stock => {
+            let config = lab.folder().join("stock.json");
+            let connection = json!({
+                "kubeconfig": text(&lab.kubeconfig(User::KubeScheduler)), "qps": UNTHROTTLED, "burst": UNTHROTTLED,
+                "contentType": "application/vnd.kubernetes.protobuf",
+            });
+            let settings = json!({
+                "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+                "clientConnection": connection, "leaderElection": {"leaderElect": false},
+            });
+            std::fs::write(&config, settings.to_string())?;
+            let arguments = vec![format!("--config={}", text(&config)), "--secure-port=0".to_owned()];
+            (programs.lab.program("kube-scheduler"), arguments)
+        }
+    })
+}
+
+async fn post(client: &Client, path: &str, object: &Value) -> Result<()> {
+    let request =
+        Request::post(path).header(http::header::CONTENT_TYPE, "application/json").body(serde_json::to_vec(object)?)?;
+    client.request_text(request).await.with_context(|| format!("create {}", object["metadata"]["name"]))?;
+    Ok(())
+}
+
+async fn create(client: &Client, pods: Vec<Value>) -> Result<()> {
+    let creations = pods.iter().map(|pod| post(client, "/api/v1/namespaces/default/pods", pod));
+    stream::iter(creations).buffer_unordered(AT_A_TIME).try_for_each(|()| async { Ok(()) }).await
+}
+
+async fn latest(client: &Client) -> Result<String> {
+    let list: Value = client.request(Request::get("/api/v1/pods?limit=1").body(Vec::new())?).await?;
+    Ok(list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
+}
+
+/// As much of a pod as matters here.
+#[derive(Debug, Clone, Deserialize)]
+struct Bound {
+    metadata: Named,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Named {
+    name: String,
+}
+
+/// When each of so many pods was seen bound.
+async fn bindings(client: Client, version: String, pods: usize) -> Result<Vec<Instant>> {
+    let path = format!("/api/v1/pods?watch=true&fieldSelector=spec.nodeName!=&resourceVersion={version}");
+    let events = client.request_events::<Bound>(Request::get(path.replace("!=", "%21%3D")).body(Vec::new())?).await?;
+    pin_mut!(events);
+    let mut times = Vec::with_capacity(pods);
+    while let Some(event) = events.try_next().await? {
+        if let WatchEvent::Added(pod) = event
+            && pod.metadata.name.starts_with(MEASURED)
+        {
+            times.push(Instant::now());
+        }
+        if times.len() == pods {
+            return Ok(times);
+        }
+    }
+    bail!("the watch ended after {} of {pods} bindings", times.len())
+}
+
+fn figures(pid: u32, start: Instant, times: &[Instant]) -> Result<Figures> {
+    let (Some(&first), Some(&last)) = (times.first(), times.last()) else { bail!("no pod was bound") };
+    let after = |part: f64| (times[((times.len() - 1) as f64 * part) as usize] - first).as_secs_f64();
+    let (cpu, memory) = usage(pid)?;
+    Ok(Figures {
+        rate: (times.len() - 1) as f64 / (last - first).as_secs_f64().max(1e-9),
+        first_s: (first - start).as_secs_f64(),
+        p50_s: after(0.5),
+        p99_s: after(0.99),
+        cpu_us: cpu * 1e6 / times.len() as f64,
+        memory_mib: memory,
+    })
+}
+
+/// The processor time of a process in seconds, and the most memory that it had in MiB.
+fn usage(pid: u32) -> Result<(f64, f64)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat has no name")?;
+    // User and system time are the fourteenth and fifteenth field, in hundredths of a second.
+    let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no peak of memory")?;
+    let kib: f64 = peak.trim().trim_end_matches(" kB").parse()?;
+    Ok((ticks as f64 / 100.0, kib / 1024.0))
+}

@@ -1,0 +1,101 @@
+//! `make bench-live`: the live scheduler beside kube-scheduler and beside a binder that does not think, each alone on the same control plane
+//! with the same nodes and pods, interleaved.
+//!
+//! Without names it runs everything and writes `docs/benchmarks-live.md` and `target/bench/live.json`; with names of cases it measures those
+//! alone and writes nothing.
+
+mod case;
+mod contest;
+mod report;
+
+use anyhow::{Context, Result, bail};
+use case::{CASES, Case};
+use clap::Parser;
+use contest::{Contestant, Figures, Programs};
+use plimsoll_lab::Binaries;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What to measure, and with which programs.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The cases; all if none is named
+    cases: Vec<String>,
+    /// Medians are over this many rounds
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// A part of nodes and pods, to try the benchmark
+    #[arg(long, default_value_t = 1.0)]
+    part: f64,
+    /// Who takes part, by the words of their names; all if nobody is named
+    #[arg(long)]
+    only: Vec<String>,
+    #[arg(long, default_value = "target/release/plimsoll")]
+    plimsoll: PathBuf,
+    #[arg(long, default_value = "bin/null-binder")]
+    null_binder: PathBuf,
+    #[arg(long, default_value = "models/packing")]
+    model: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-live: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What came of a contestant on a case, round by round.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The case.
+    pub case: Case,
+    /// Who.
+    pub contestant: Contestant,
+    /// The rounds.
+    pub rounds: Vec<Figures>,
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let absolute = |path: &PathBuf| {
+        path.canonicalize().with_context(|| format!("{} is not there: make bench-live", path.display()))
+    };
+    let programs = Programs {
+        lab: Binaries::find()?,
+        plimsoll: absolute(&arguments.plimsoll)?,
+        null_binder: absolute(&arguments.null_binder)?,
+        model: absolute(&arguments.model)?,
+    };
+    let named = |case: &&Case| arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name);
+    let cases: Vec<Case> = CASES.iter().filter(named).map(|case| case.scaled(arguments.part)).collect();
+    if cases.is_empty() {
+        bail!("there is no such case; there are {}", CASES.map(|case| case.name).join(", "));
+    }
+    let takes_part = |contestant: &Contestant| {
+        arguments.only.is_empty() || arguments.only.iter().any(|name| contestant.name() == name)
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut rows = Vec::new();
+    for case in cases {
+        let contestants = Contestant::ALL.into_iter().filter(takes_part);
+        let contestants = contestants.filter(|who| *who != Contestant::NullBinder || case.null_binder);
+        let mut of_case: Vec<Row> =
+            contestants.map(|contestant| Row { case, contestant, rounds: Vec::new() }).collect();
+        for _ in 0..arguments.rounds {
+            for row in &mut of_case {
+                let figures = runtime.block_on(contest::run(&programs, &case, row.contestant));
+                let figures = figures.with_context(|| format!("{} on {}", row.contestant.name(), case.name))?;
+                println!("{:<32}{:<17}{}", case.name, row.contestant.name(), report::line(&figures));
+                row.rounds.push(figures);
+            }
+        }
+        rows.extend(of_case);
+    }
+    if arguments.cases.is_empty() && arguments.only.is_empty() && arguments.part == 1.0 {
+        report::write(&rows)?;
+    }
+    Ok(())
+}

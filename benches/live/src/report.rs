@@ -1,0 +1,108 @@
+//! What was measured, as a page and as JSON.
+
+use crate::Row;
+use crate::contest::{Contestant, Figures};
+use anyhow::Result;
+use serde_json::json;
+use std::fmt::Write;
+
+const PAGE: &str = "docs/benchmarks-live.md";
+const DATA: &str = "target/bench/live.json";
+
+/// A run on one line.
+pub fn line(figures: &Figures) -> String {
+    let Figures { rate, first_s, p50_s, p99_s, cpu_us, memory_mib } = figures;
+    format!(
+        "{rate:8.0} pods/s, first after {first_s:.2} s, half after {p50_s:.2} s, 99 % after {p99_s:.2} s, {cpu_us:.0} us CPU a pod, \
+         {memory_mib:.0} MiB"
+    )
+}
+
+fn median(rounds: &[Figures], of: impl Fn(&Figures) -> f64) -> f64 {
+    let mut values: Vec<f64> = rounds.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => values[count / 2],
+        count => (values[count / 2 - 1] + values[count / 2]) / 2.0,
+    }
+}
+
+fn medians(row: &Row) -> Figures {
+    let of = |pick: fn(&Figures) -> f64| median(&row.rounds, pick);
+    Figures {
+        rate: of(|figures| figures.rate),
+        first_s: of(|figures| figures.first_s),
+        p50_s: of(|figures| figures.p50_s),
+        p99_s: of(|figures| figures.p99_s),
+        cpu_us: of(|figures| figures.cpu_us),
+        memory_mib: of(|figures| figures.memory_mib),
+    }
+}
+
+/// Writes the page and the data.
+pub fn write(rows: &[Row]) -> Result<()> {
+    std::fs::write(PAGE, page(rows))?;
+    let data = rows.iter().map(|row| {
+        json!({
+            "case": row.case.name, "nodes": row.case.nodes, "pods": row.case.pods,
+            "contestant": row.contestant.name(), "rounds": row.rounds,
+        })
+    });
+    std::fs::create_dir_all("target/bench")?;
+    std::fs::write(DATA, format!("{:#}\n", json!(data.collect::<Vec<_>>())))?;
+    println!("wrote {PAGE} and {DATA}");
+    Ok(())
+}
+
+fn page(rows: &[Row]) -> String {
+    let rounds = rows.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
+    let mut page = format!(
+        "# Benchmarks of the live scheduler\n\n\
+         Written by `make bench-live`: a real etcd and kube-apiserver (Kubernetes v1.36.3, [lab.md](lab.md)), nodes that are ready and do nothing, \
+         pods that are there before the scheduler starts. Each contestant has a control plane of its own, one after the other, on {} cores that \
+         it shares with the control plane and with the watch that measures. Nobody is throttled. Figures are medians of {rounds} rounds, \
+         interleaved.\n\n\
+         The null binder (`lab/cmd/null-binder`, client-go with protobuf, 32 connections for bindings and 32 for events) binds pods to nodes in \
+         turn, without a thought: no scheduler can be faster by more than what a client costs. Plimsoll's model is `models/packing`. The rate is \
+         that from the first binding to the last, as another client's watch sees them; half and 99 % are the times from the first binding to \
+         those of so many pods. Processor time and memory are of the whole run of the program, its start included.\n",
+        std::thread::available_parallelism().map_or(1, usize::from)
+    );
+    let mut names: Vec<_> = rows.iter().map(|row| row.case.name).collect();
+    names.dedup();
+    for name in names {
+        let of_case: Vec<&Row> = rows.iter().filter(|row| row.case.name == name).collect();
+        section(&mut page, name, &of_case);
+    }
+    page
+}
+
+fn section(page: &mut String, name: &str, rows: &[&Row]) {
+    let Some(case) = rows.first().map(|row| row.case) else { return };
+    let mut about = format!("{} nodes, {} pods", case.nodes, case.pods);
+    if case.running > 0 {
+        let _ = write!(about, ", {} less important pods are there", case.running);
+    }
+    if case.hopeless > 0 {
+        let _ = write!(about, ", {} more fit nowhere", case.hopeless);
+    }
+    let _ = write!(
+        page,
+        "\n## {name}\n\n{about}.\n\n| | pods/s | against kube-scheduler | of the null binder | first | half | 99 % | CPU a pod | memory |\n\
+         |---|---|---|---|---|---|---|---|---|\n"
+    );
+    let rate_of = |who| rows.iter().find(|row| row.contestant == who).map(|row| medians(row).rate);
+    let (stock, null) = (rate_of(Contestant::Stock), rate_of(Contestant::NullBinder));
+    for row in rows {
+        let Figures { rate, first_s, p50_s, p99_s, cpu_us, memory_mib } = medians(row);
+        let against = stock.map_or("-".into(), |stock| format!("{:.1} x", rate / stock));
+        let share = null.map_or("-".into(), |null| format!("{:.0} %", 100.0 * rate / null));
+        let _ = writeln!(
+            page,
+            "| {} | {rate:.0} | {against} | {share} | {first_s:.2} s | {p50_s:.2} s | {p99_s:.2} s | {:.2} ms | {memory_mib:.0} MiB |",
+            row.contestant.name(),
+            cpu_us / 1000.0
+        );
+    }
+}
