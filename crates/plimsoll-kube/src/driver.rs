@@ -9,6 +9,7 @@ use crate::flight::{Flight, Stage, Written};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::shadow::{Comparison, Shadow};
+use crate::trace::{Traced, Tracer};
 use crate::world::World;
 use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
 use plimsoll_core::reserve::Reservation;
@@ -43,6 +44,8 @@ pub enum Input {
 pub enum Question {
     /// How many pods are where.
     Counts(oneshot::Sender<Counts>),
+    /// That figures about the queue and the cluster be put among the metrics.
+    Measure(oneshot::Sender<()>),
     /// The pods that are not placed.
     Pending(oneshot::Sender<Vec<PendingPod>>),
     /// Why a pod goes where it goes, or waits: namespace and name.
@@ -86,10 +89,14 @@ pub struct Settings {
     pub kinds: usize,
     /// How many bindings may be under way.
     pub max_in_flight: usize,
+    /// How long volumes are waited for, by profile.
+    pub patience: FxHashMap<String, Duration>,
     /// What is known beside the objects.
     pub world: World,
     /// Set where another scheduler does the work.
     pub shadow: Option<Shadow>,
+    /// Who collects traces, if anybody does.
+    pub tracer: Option<Box<dyn Tracer>>,
 }
 
 /// The engine at work on a cluster.
@@ -103,6 +110,8 @@ pub struct Driver {
     /// Kinds whose objects are not all known yet.
     unsynced: usize,
     max_in_flight: usize,
+    /// How long volumes are waited for, by profile.
+    pub(crate) patience: FxHashMap<String, Duration>,
     leads: bool,
     stops: bool,
     /// Told once all is known.
@@ -112,6 +121,7 @@ pub struct Driver {
     world: World,
     /// Set where another scheduler does the work: what would be done is written down, and nothing else.
     shadow: Option<Shadow>,
+    tracer: Option<Box<dyn Tracer>>,
 }
 
 impl Driver {
@@ -131,12 +141,14 @@ impl Driver {
             flights: FxHashMap::default(),
             unsynced: settings.kinds,
             max_in_flight: settings.max_in_flight,
+            patience: settings.patience,
             leads: false,
             stops: false,
             ready: Some(ready),
             decisions: Decisions::default(),
             world: settings.world,
             shadow: settings.shadow,
+            tracer: settings.tracer,
         }
     }
 
@@ -226,10 +238,24 @@ impl Driver {
         true
     }
 
+    /// Tells who collects traces of an attempt that has ended.
+    pub(crate) fn trace(&mut self, attempt: &Traced<'_>) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.trace(attempt);
+        }
+    }
+
+    fn trace_failure(&mut self, pod: &PodRef, result: &'static str, start: Instant) {
+        let took = start.elapsed();
+        let PodRef { namespace, name, scheduler, .. } = pod;
+        self.trace(&Traced { namespace, name, node: None, profile: scheduler, result, decided: took, took });
+    }
+
     fn carry_out(&mut self, attempt: Attempt, start: Instant) {
         match attempt {
             Attempt::Bind { reservation, binding, .. } => self.take_off(reservation, binding, start),
             Attempt::Wait { pod, message, nomination, preemption, .. } => {
+                self.trace_failure(&pod, "unschedulable", start);
                 self.outbox.waits(&pod, &message, &nomination);
                 if let Some(eviction) = preemption {
                     self.metrics.preempted(eviction.victims.len());
@@ -237,6 +263,7 @@ impl Driver {
                 }
             }
             Attempt::Failed { pod, error } => {
+                self.trace_failure(&pod, "error", start);
                 tracing::error!(pod = format!("{}/{}", pod.namespace, pod.name), %error, "a pod could not be tried");
                 self.outbox.failed(&pod, &error.to_string());
             }
@@ -318,6 +345,10 @@ impl Driver {
         // Who asked may be gone.
         match question {
             Question::Counts(answer) => drop(answer.send(self.engine.counts())),
+            Question::Measure(answer) => {
+                self.metrics.measured(self.engine.figures());
+                let _ = answer.send(());
+            }
             Question::Pending(answer) => drop(answer.send(self.engine.pending())),
             Question::Explain(namespace, name, answer) => {
                 drop(answer.send(self.decisions.explain(&mut self.engine, &namespace, &name)));

@@ -2,6 +2,7 @@
 
 use crate::api::WriteError;
 use crate::driver::Driver;
+use crate::trace::Traced;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use plimsoll_core::reserve::{Binding, ClaimWrite, Reservation};
 use std::time::{Duration, Instant};
@@ -26,6 +27,10 @@ pub struct Flight {
     pub(crate) stage: Stage,
     /// When the pod was taken from the queue.
     started: Instant,
+    /// How long the decision took.
+    decided: Duration,
+    /// When the step that is under way began.
+    stepped: Instant,
 }
 
 impl Flight {
@@ -49,9 +54,6 @@ pub enum Written {
     Bound(Result<(), WriteError>),
 }
 
-/// How long volumes are waited for, as VolumeBindingArgs has it by default.
-const BIND_TIMEOUT: Duration = Duration::from_secs(600);
-
 impl Driver {
     /// Begins a binding.
     pub(crate) fn take_off(&mut self, reservation: Reservation, binding: Binding, started: Instant) {
@@ -61,7 +63,9 @@ impl Driver {
         if waits {
             self.outbox.write_volumes(uid.clone(), &binding, writes);
         }
-        self.flights.insert(uid.clone(), Flight { reservation, binding, stage: Stage::Writing, started });
+        let (decided, stepped) = (started.elapsed(), Instant::now());
+        let flight = Flight { reservation, binding, stage: Stage::Writing, started, decided, stepped };
+        self.flights.insert(uid.clone(), flight);
         if !waits {
             self.write_claims(&uid);
         }
@@ -78,7 +82,8 @@ impl Driver {
                         volumes.record_written(index, version);
                     }
                 }
-                flight.stage = Stage::Volumes { until: Instant::now() + BIND_TIMEOUT };
+                let patience = self.patience.get(&flight.binding.scheduler).copied().unwrap_or_default();
+                flight.stage = Stage::Volumes { until: Instant::now() + patience };
                 match error {
                     Some(error) => self.crash(uid, "binding volumes", &error.to_string()),
                     None => self.look_at_volumes_of(uid),
@@ -97,8 +102,13 @@ impl Driver {
             }
             Written::Bound(Ok(())) => {
                 let Some(flight) = self.flights.remove(uid) else { return };
+                if let Some((attempts, since)) = self.engine.tries(uid) {
+                    self.metrics.scheduled(attempts, now.saturating_sub(since));
+                }
                 self.engine.bound(now, flight.reservation);
+                self.metrics.step("Bind", true, &flight.binding.scheduler, flight.stepped.elapsed());
                 self.metrics.bound(&flight.binding.scheduler, flight.started.elapsed());
+                self.trace_flight(&flight.binding, "scheduled", flight.decided, flight.started);
                 self.outbox.scheduled(&flight.binding);
             }
             Written::Bound(Err(error)) => self.crash(uid, "binding rejected", &error.to_string()),
@@ -130,17 +140,26 @@ impl Driver {
     }
 
     fn bind(&mut self, uid: &str) {
-        let Some(flight) = self.flights.get(uid) else { return };
+        let Some(flight) = self.flights.get_mut(uid) else { return };
+        self.metrics.step("PreBind", true, &flight.binding.scheduler, flight.stepped.elapsed());
+        flight.stepped = Instant::now();
         self.outbox.bind(uid.into(), flight.binding.clone());
+    }
+
+    fn trace_flight(&mut self, binding: &Binding, result: &'static str, decided: Duration, started: Instant) {
+        let Binding { namespace, name, node, scheduler, .. } = binding;
+        let (node, took) = (Some(node.as_str()), started.elapsed());
+        self.trace(&Traced { namespace, name, node, profile: scheduler, result, decided, took });
     }
 
     /// A binding failed: what it took is given back, and the pod is tried again after a while.
     fn crash(&mut self, uid: &str, what: &str, problem: &str) {
         let Some(flight) = self.flights.remove(uid) else { return };
-        let Flight { reservation, binding, started, .. } = flight;
+        let Flight { reservation, binding, started, decided, .. } = flight;
         let pod = format!("{}/{}", binding.namespace, binding.name);
         tracing::warn!(pod, node = binding.node, problem, "{what}; the pod is tried again");
         self.metrics.bind_failed(&binding.scheduler, started.elapsed());
+        self.trace_flight(&binding, "error", decided, started);
         let undo = self.engine.bind_failed(self.clock.now(), reservation);
         self.outbox.undo(&binding, undo);
         self.outbox.failed(&binding, &format!("{what}: {problem}"));

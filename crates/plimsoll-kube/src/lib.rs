@@ -16,5 +16,6 @@ pub mod run;
 pub mod said;
 pub mod serve;
 pub mod shadow;
+pub mod trace;
 pub mod watch;
 pub mod world;

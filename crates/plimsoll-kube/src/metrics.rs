@@ -1,18 +1,19 @@
 //! Metrics with the names and labels of kube-scheduler's, so that dashboards people have keep working.
 
-use plimsoll_core::engine::{Attempt, Counts};
+use plimsoll_core::engine::{Attempt, Counts, Figures};
 use plimsoll_core::policy::Counters;
+use plimsoll_core::queue::Place;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -42,6 +43,30 @@ pub struct Metrics {
     /// Events and conditions that were not written.
     pub unsaid: Counter,
     shadow: Family<Same, Counter>,
+    algorithm: Histogram,
+    steps: Family<Step, Histogram>,
+    tries: Histogram,
+    waits: Family<Tries, Histogram>,
+    binding: Family<Operation, Gauge>,
+    /// What was measured last about the queue and the cluster.
+    figures: Arc<Mutex<Figures>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Step {
+    extension_point: &'static str,
+    status: &'static str,
+    profile: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Tries {
+    attempts: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Operation {
+    operation: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -71,6 +96,13 @@ impl Metrics {
             unreadable: Counter::default(),
             unsaid: Counter::default(),
             shadow: Family::default(),
+            algorithm: seconds(),
+            // The finest bucket is 0.1 ms, as with kube-scheduler.
+            steps: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0001, 2.0, 12))),
+            tries: Histogram::new(exponential_buckets(1.0, 2.0, 5)),
+            waits: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.01, 2.0, 20))),
+            binding: Family::default(),
+            figures: Arc::default(),
         };
         metrics.registered()
     }
@@ -97,6 +129,18 @@ impl Metrics {
         to.register("plimsoll_unsaid", "Events and conditions that were not written", self.unsaid.clone());
         let words = "Pods that another scheduler bound, by whether it was where this one would have bound them";
         to.register("plimsoll_shadow_pods", words, self.shadow.clone());
+        let words = "Scheduling algorithm latency in seconds";
+        to.register("scheduler_scheduling_algorithm_duration_seconds", words, self.algorithm.clone());
+        let words = "Latency for running all plugins of a specific extension point";
+        to.register("scheduler_framework_extension_point_duration_seconds", words, self.steps.clone());
+        let words = "Number of attempts to successfully schedule a pod";
+        to.register("scheduler_pod_scheduling_attempts", words, self.tries.clone());
+        let words = "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might involve \
+                     multiple scheduling attempts";
+        to.register("scheduler_pod_scheduling_sli_duration_seconds", words, self.waits.clone());
+        let words = "Number of running tasks split by the work they do such as binding";
+        to.register("scheduler_goroutines", words, self.binding.clone());
+        to.register_collector(Box::new(Queued(Arc::clone(&self.figures))));
         self
     }
 
@@ -115,6 +159,7 @@ impl Metrics {
 
     /// A pod was tried. One that has a node counts when it is bound.
     pub fn attempted(&self, attempt: &Attempt, took: Duration) {
+        self.algorithm.observe(took.as_secs_f64());
         let (result, pod) = match attempt {
             Attempt::Bind { .. } => return,
             Attempt::Wait { pod, .. } => ("unschedulable", pod),
@@ -127,6 +172,21 @@ impl Metrics {
     pub fn bound(&self, profile: &str, took: Duration) {
         self.count("scheduled", profile, took);
         self.to_bound.observe(took.as_secs_f64());
+    }
+
+    /// A pod was bound after so many attempts, so long after it could be tried first.
+    pub fn scheduled(&self, attempts: u32, waited: Duration) {
+        self.tries.observe(f64::from(attempts));
+        // As kube-scheduler has it: from sixteen on they are one.
+        let attempts = if attempts > 15 { "16+".to_owned() } else { attempts.to_string() };
+        self.waits.get_or_create(&Tries { attempts }).observe(waited.as_secs_f64());
+    }
+
+    /// A step of a binding is done: what it is in the scheduling framework, whether it went well, and how long it took.
+    pub fn step(&self, extension_point: &'static str, went_well: bool, profile: &str, took: Duration) {
+        let status = if went_well { "Success" } else { "Error" };
+        let step = Step { extension_point, status, profile: profile.to_owned() };
+        self.steps.get_or_create(&step).observe(took.as_secs_f64());
     }
 
     /// A binding failed, so long after the pod was taken from the queue.
@@ -157,6 +217,14 @@ impl Metrics {
         set("backoff", counts.backoff);
         set("unschedulable", counts.unschedulable);
         set("gated", counts.gated);
+        self.binding.get_or_create(&Operation { operation: "binding" }).set(counts.in_flight as i64);
+    }
+
+    /// What was measured about the queue and the cluster.
+    pub fn measured(&self, figures: Figures) {
+        if let Ok(mut known) = self.figures.lock() {
+            *known = figures;
+        }
     }
 
     /// All figures, as Prometheus reads them.
@@ -188,6 +256,40 @@ impl Collector for Models {
                 let labels = [("profile", profile.as_str()), ("kind", kind)];
                 count.encode(metric.encode_family(&labels)?)?;
             }
+        }
+        Ok(())
+    }
+}
+
+/// What was measured about the queue and the cluster.
+#[derive(Debug)]
+struct Queued(Arc<Mutex<Figures>>);
+
+impl Collector for Queued {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let Ok(figures) = self.0.lock() else { return Ok(()) };
+        let words = "Number of pods added to scheduling queues by event and queue type";
+        let mut metric =
+            encoder.encode_descriptor("scheduler_queue_incoming_pods", words, None, MetricType::Counter)?;
+        for (place, cause, count) in &figures.incoming {
+            let queue = match place {
+                Place::Active => "active",
+                Place::Backoff => "backoff",
+                Place::Unschedulable | Place::InFlight => "unschedulable",
+            };
+            let labels = [("queue", queue), ("event", &cause.label())];
+            ConstCounter::new(*count).encode(metric.encode_family(&labels)?)?;
+        }
+        let words = "The number of unschedulable pods broken down by plugin name";
+        let mut metric = encoder.encode_descriptor("scheduler_unschedulable_pods", words, None, MetricType::Gauge)?;
+        for ((profile, plugin), count) in &figures.rejected {
+            let labels = [("plugin", plugin.as_str()), ("profile", profile.as_str())];
+            ConstGauge::new(*count as i64).encode(metric.encode_family(&labels)?)?;
+        }
+        let words = "Number of nodes, pods, and assumed (bound) pods in the scheduler cache";
+        let mut metric = encoder.encode_descriptor("scheduler_cache_size", words, None, MetricType::Gauge)?;
+        for (kind, count) in [("nodes", figures.nodes), ("pods", figures.pods), ("assumed_pods", figures.assumed)] {
+            ConstGauge::new(count as i64).encode(metric.encode_family(&[("type", kind)])?)?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::outbox::Outbox;
 use crate::record::Recorder;
 use crate::serve::{Served, serve};
 use crate::shadow::Shadow;
+use crate::trace::Tracer;
 use crate::watch::{Watched, watch};
 use crate::world::{NodeKind, World};
 use futures_util::future::join_all;
@@ -51,8 +52,12 @@ pub struct Parts {
     pub counters: Vec<(String, Arc<Counters>)>,
     /// How many bindings may be under way.
     pub max_in_flight: usize,
+    /// How long volumes are waited for, by profile.
+    pub patience: Vec<(String, Duration)>,
     /// Where another scheduler does the work: the book into which what would be done is written.
     pub shadow: Option<Box<dyn Write + Send>>,
+    /// Who collects traces, if anybody does.
+    pub tracer: Option<Box<dyn Tracer>>,
 }
 
 /// Why a scheduler ended.
@@ -148,8 +153,10 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
         Settings {
             kinds: watches.tasks.len(),
             max_in_flight: parts.max_in_flight,
+            patience: parts.patience.into_iter().collect(),
             world: World::new(parts.kinds),
             shadow,
+            tracer: parts.tracer,
         },
         tell_ready,
     );

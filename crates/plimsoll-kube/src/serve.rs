@@ -55,6 +55,11 @@ async fn ready(State(served): State<Served>) -> Response {
 }
 
 async fn metrics(State(served): State<Served>) -> Response {
+    let (answer, measured) = oneshot::channel();
+    if served.inbox.send(Input::Ask(Question::Measure(answer))).await.is_ok() {
+        // One that has ended is measured no more; what is known of it is still told.
+        let _ = measured.await;
+    }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], served.metrics.text()).into_response()
 }

@@ -8,6 +8,8 @@ mod dry_run;
 mod evaluation;
 mod figures;
 mod input;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod output;
 mod recording;
 mod report;

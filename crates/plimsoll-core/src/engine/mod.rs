@@ -23,16 +23,17 @@ use crate::dra::ObjectError;
 use crate::model::Sym;
 use crate::plugins::{DetachedNode, gate_message};
 use crate::policy::Policy;
-use crate::queue::{self, Place, SchedulingQueue, Settings, UNSCHEDULABLE_FLUSH_INTERVAL};
+use crate::queue::{self, Cause, Place, SchedulingQueue, Settings, UNSCHEDULABLE_FLUSH_INTERVAL};
 use crate::reserve::{ClaimWrite, Reservation};
 use crate::scheduler::Scheduler;
-use crate::state::{ClusterState, NodeId, PodId, StateError};
+use crate::state::{ClusterState, NodeId, Phase, PodId, StateError};
 use crate::storage::StorageError;
 use crate::storage::reservation::VolumeReservation;
 use change::{Changed, NodeMarks, PodView};
 use hints::{PluginHints, ProfileHints, Victims};
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +71,21 @@ pub struct Counts {
     pub gated: usize,
     /// Being bound.
     pub in_flight: usize,
+}
+
+/// What there is to be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// How many pods came to which place of the queue, and why.
+    pub incoming: Vec<(Place, Cause, u64)>,
+    /// How many pods wait because of a plugin, by profile.
+    pub rejected: BTreeMap<(String, PluginName), usize>,
+    /// Nodes that are known.
+    pub nodes: usize,
+    /// Pods on nodes.
+    pub pods: usize,
+    /// Those of them that are being bound.
+    pub assumed: usize,
 }
 
 /// A pod that is not placed yet.
@@ -195,6 +211,30 @@ impl Engine {
             gated,
             in_flight: self.queue.len(Place::InFlight),
         }
+    }
+
+    /// What there is to be measured about the queue and the cluster; it takes a look at every pod.
+    pub fn figures(&self) -> Figures {
+        let mut rejected: BTreeMap<(String, PluginName), usize> = BTreeMap::new();
+        for key in self.queue.keys(Place::Unschedulable) {
+            let (Some(pod), Some(queued)) = (self.pod_ref(key.pod), self.queue.get(key)) else { continue };
+            for plugin in queued.rejectors.plugins().iter() {
+                *rejected.entry((pod.scheduler.clone(), plugin)).or_default() += 1;
+            }
+        }
+        let state = self.state();
+        let (mut pods, mut assumed) = (0, 0);
+        for (_, pod) in state.pods() {
+            pods += usize::from(pod.node_name.is_some());
+            assumed += usize::from(pod.phase == Phase::Assumed);
+        }
+        Figures { incoming: self.queue.incoming(), rejected, nodes: state.node_count(), pods, assumed }
+    }
+
+    /// How often a pod whose binding is under way was tried, and when it could be tried first.
+    pub fn tries(&self, uid: &str) -> Option<(u32, Duration)> {
+        let queued = self.queue.get(*self.binding.get(uid)?)?;
+        Some((queued.attempts, queued.initial_attempt.unwrap_or(queued.timestamp)))
     }
 
     /// Where a pod is in the queue, if it is there.

@@ -12,6 +12,7 @@
 mod events;
 mod hints;
 mod in_flight;
+mod incoming;
 mod nominator;
 mod places;
 mod pod;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 pub use events::{ActionType, Event, EventResource, Registration};
 pub use hints::{Hint, Hints};
+pub use incoming::Cause;
 pub use nominator::Nomination;
 pub use places::Place;
 pub use pod::{PodFields, QueuedPod, Rejectors, Settings};
@@ -31,6 +33,7 @@ pub use registrations::{EXTENDER_EVENTS, events_to_register};
 
 use hints::Interest;
 use in_flight::{InFlight, Missed};
+use incoming::Incoming;
 use nominator::Nominator;
 use places::{Entry, Places};
 
@@ -61,6 +64,7 @@ pub struct SchedulingQueue<K, N, O = ()> {
     nominator: Nominator<K, N>,
     arrivals: u64,
     cycle: u64,
+    incoming: Incoming,
 }
 
 impl<K, N, O> SchedulingQueue<K, N, O>
@@ -78,6 +82,7 @@ where
             nominator: Nominator::default(),
             arrivals: 0,
             cycle: 0,
+            incoming: Incoming::default(),
         }
     }
 
@@ -92,6 +97,7 @@ where
         self.arrivals += 1;
         let pod = QueuedPod::new(fields, now, self.arrivals);
         let place = self.activate_or_gate(now, key, pod, hints);
+        self.incoming.count(place, Cause::Event(EventResource::UnschedulablePod, ActionType::ADD));
         if place == Place::Active {
             self.nominator.set(key, fields.nominated_node, Nomination::FromStatus);
         }
@@ -128,6 +134,7 @@ where
             }
             let place = self.requeue(now, key, pod, requeue, hints);
             if place != Place::Unschedulable {
+                self.incoming.count(place, Cause::Event(event.resource, event.action));
                 // A general update brings the pod in as if it were new, with what its status says.
                 if place == Place::Active && event.action == ActionType::UPDATE {
                     self.nominator.set(key, fields.nominated_node, Nomination::FromStatus);
@@ -158,6 +165,9 @@ where
     pub fn pop(&mut self) -> Option<K> {
         let key = self.places.next()?;
         let mut entry = self.places.detach(key)?;
+        if entry.place == Place::Backoff {
+            self.incoming.count(Place::Active, Cause::PoppedEarly);
+        }
         entry.pod.attempts += 1;
         self.cycle += 1;
         self.in_flight.start(key);
@@ -202,7 +212,8 @@ where
         }
         let requeue = self.worth_after_flight(key, &pod, hints);
         self.in_flight.finish(key);
-        Ok(Some(self.requeue(now, key, pod, requeue, hints)))
+        let place = self.requeue(now, key, pod, requeue, hints);
+        Ok(Some(self.incoming.count(place, Cause::AttemptFailed)))
     }
 
     /// Tells the queue of a change of the cluster: moves the unschedulable pods it might help.
@@ -222,7 +233,7 @@ where
         if event.is_wildcard() {
             let mut keys = self.places.unschedulable_since(Duration::MAX);
             keys.retain(|key| passes(&self.places, *key));
-            return self.move_anyway(now, &keys, hints);
+            return self.move_anyway(now, &keys, Cause::Event(event.resource, event.action), hints);
         }
         let interest = Interest::of(event, hints);
         if interest.is_empty() {
@@ -240,7 +251,9 @@ where
                 continue;
             }
             let Some(taken) = self.places.detach(key) else { continue };
-            if self.requeue(now, key, taken.pod, requeue, hints) != Place::Unschedulable {
+            let place = self.requeue(now, key, taken.pod, requeue, hints);
+            if place != Place::Unschedulable {
+                self.incoming.count(place, Cause::Event(event.resource, event.action));
                 moved += 1;
             }
         }
@@ -255,12 +268,14 @@ where
             match self.place(key) {
                 Some(Place::Unschedulable) => {
                     if let Some(taken) = self.places.detach(key) {
-                        self.activate_or_gate(now, key, taken.pod, hints);
+                        let place = self.activate_or_gate(now, key, taken.pod, hints);
+                        self.incoming.count(place, Cause::Forced);
                     }
                 }
                 Some(Place::Backoff) => {
                     if let Some(taken) = self.places.detach(key) {
                         self.make_active(now, key, taken.pod);
+                        self.incoming.count(Place::Active, Cause::Forced);
                     }
                 }
                 Some(Place::InFlight) => self.in_flight.record(|| Missed::Only(key)),
@@ -275,6 +290,7 @@ where
         for &key in &keys {
             if let Some(taken) = self.places.detach(key) {
                 self.make_active(now, key, taken.pod);
+                self.incoming.count(Place::Active, Cause::BackoffEnded);
             }
         }
         keys.len()
@@ -294,7 +310,7 @@ where
                 self.places.attach(key, pod, place);
             }
         }
-        self.move_anyway(now, &keys, hints)
+        self.move_anyway(now, &keys, Cause::WaitedTooLong, hints)
     }
 
     /// The earliest time at which [`SchedulingQueue::flush_backoff`] will move a pod.
@@ -382,11 +398,18 @@ where
     }
 
     /// Moves unschedulable pods without asking those who rejected them, and has pods in flight do the same.
-    fn move_anyway(&mut self, now: Duration, keys: &[K], hints: &impl Hints<K, O>) -> usize {
+    /// How many pods came to which place so far, and why.
+    pub fn incoming(&self) -> Vec<(Place, Cause, u64)> {
+        self.incoming.all()
+    }
+
+    fn move_anyway(&mut self, now: Duration, keys: &[K], cause: Cause, hints: &impl Hints<K, O>) -> usize {
         let mut moved = 0;
         for &key in keys {
             let Some(taken) = self.places.detach(key) else { continue };
-            if self.requeue(now, key, taken.pod, Requeue::AfterBackoff, hints) != Place::Unschedulable {
+            let place = self.requeue(now, key, taken.pod, Requeue::AfterBackoff, hints);
+            if place != Place::Unschedulable {
+                self.incoming.count(place, cause);
                 moved += 1;
             }
         }

@@ -6,15 +6,17 @@ use crate::input;
 use crate::output::Output;
 use crate::section::{self, Section};
 use anyhow::{Context, Result, bail};
-use plimsoll_core::config::Configuration;
+use plimsoll_core::config::{Configuration, Profile};
 use plimsoll_core::engine::Engine;
 use plimsoll_kube::lease::Election;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, RunError, run as schedule};
+use plimsoll_kube::trace::Tracer;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -95,7 +97,9 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
         kinds,
         counters,
         max_in_flight: section.guard_rails.max_in_flight,
+        patience: configuration.profiles.iter().map(patience).collect(),
         shadow: args.shadow.as_deref().map(book).transpose()?,
+        tracer: tracer()?,
     };
     match schedule(parts, stop_signal()?).await {
         Ok(()) => Ok(Verdict::Good),
@@ -106,6 +110,27 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Who collects traces: the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.
+#[cfg(feature = "otlp")]
+fn tracer() -> Result<Option<Box<dyn Tracer>>> {
+    crate::otlp::tracer()
+}
+
+#[cfg(not(feature = "otlp"))]
+fn tracer() -> Result<Option<Box<dyn Tracer>>> {
+    if std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT").is_some() {
+        tracing::warn!(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but this build sends no traces; build with --features otlp"
+        );
+    }
+    Ok(None)
+}
+
+/// How long the volumes of a profile's pods are waited for.
+fn patience(profile: &Profile) -> (String, Duration) {
+    (profile.scheduler_name.clone(), profile.args.volume_binding.bind_timeout)
 }
 
 /// Pods that wait are told why.
