@@ -94,7 +94,8 @@ fn engine(args: &Args, configuration: &Configuration) -> Result<Engine> {
 async fn live(args: &Args, configuration: Configuration, engine: Engine, out: &mut Output) -> Result<Verdict> {
     let connection = connection(args, &configuration).await?;
     let client = kube::Client::try_from(connection.clone()).context("the cluster cannot be reached")?;
-    let version = client.apiserver_version().await.context("the API server does not answer")?;
+    let version = client.apiserver_version().await;
+    let version = version.with_context(|| format!("the API server {} does not answer", connection.cluster_url))?;
     tracing::info!(server = version.git_version, "connected");
     let host = host();
     let elect = args.leader_elect.unwrap_or(configuration.leader_election.leader_elect);
