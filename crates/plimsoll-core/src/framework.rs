@@ -5,6 +5,7 @@
 //! arrays is its own; what it prepares for a decision it keeps in itself, so that its memory is used again.
 
 use crate::config::PluginName;
+use crate::dra::plugin::PostFilter;
 use crate::model::{LocalShape, PodShape};
 use crate::state::{ClusterState, Node, NodeId, Pod, PodId, ShapeEntry};
 use std::fmt;
@@ -214,8 +215,8 @@ pub trait Plugin: Send {
     /// Takes back all `add_pod` and `remove_pod` since `pre_filter`.
     fn end_what_if(&mut self) {}
 
-    /// What the plugin has to say when no node is feasible.
-    fn post_filter_message(&self, _cycle: &Cycle<'_>) -> Option<String> {
+    /// What the plugin has to say when no node is feasible, and what it would do about it.
+    fn post_filter(&self, _cycle: &Cycle<'_>) -> Option<PostFilter> {
         None
     }
 

@@ -1,6 +1,7 @@
 //! The rules of one profile: its plugins in their order, and the loops over nodes that ask them.
 
 use crate::config::{PluginName, PluginSet};
+use crate::dra::plugin::Release;
 use crate::framework::{Candidates, Code, Cycle, Plugin, PreFilter, PreScore, Refusal, Status};
 use crate::memo::{Cell, Memory, Remembered};
 use crate::policy::{Chosen, Policy, Ranking, Scope};
@@ -422,10 +423,13 @@ impl Rules {
 
     /// What DynamicResources says to a pod that fits nowhere.
     pub(crate) fn claims_message(&self, cycle: &Cycle<'_>) -> String {
-        let plugin = self.plugin(PluginName::DynamicResources);
-        plugin
-            .and_then(|plugin| plugin.post_filter_message(cycle))
-            .unwrap_or_else(|| "no new claims to deallocate".into())
+        let said = self.plugin(PluginName::DynamicResources).and_then(|plugin| plugin.post_filter(cycle));
+        said.map_or_else(|| "no new claims to deallocate".into(), |said| said.status.reason)
+    }
+
+    /// The claim that DynamicResources would release, so that another attempt goes better.
+    pub(crate) fn claim_release(&self, cycle: &Cycle<'_>) -> Option<Release> {
+        self.plugin(PluginName::DynamicResources)?.post_filter(cycle)?.release
     }
 
     /// Words the refusal of a what-if node.

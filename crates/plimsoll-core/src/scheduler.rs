@@ -1,6 +1,7 @@
 //! The cycle: from a pod to a node, top to bottom.
 
 use crate::config::{Configuration, DefaultPreemptionArgs, PluginName, PluginSet, Profile};
+use crate::dra::plugin::Release;
 use crate::explain::{Explanation, NOT_IN_PRE_FILTER_RESULT, unavailable_message};
 use crate::framework::{Code, Cycle, Refusal, Status};
 use crate::plugins::{self, Preemption, PreemptionError, nobody_to_preempt, preempt};
@@ -42,6 +43,8 @@ struct Failure {
     pre_filter: Option<Status>,
     restriction: Restriction,
     preemption: Option<PreemptionError>,
+    /// Whether preemption found a node.
+    preempts: bool,
     keeps_nomination: bool,
 }
 
@@ -237,7 +240,8 @@ impl Scheduler {
     /// Words why the last decision was to wait, as kube-scheduler does. Nothing may have changed since.
     pub fn failure_message(&mut self) -> Option<String> {
         let failure = self.failure.as_ref()?;
-        let rules = &mut self.profiles.get_mut(failure.profile)?.rules;
+        let profile = self.profiles.get_mut(failure.profile)?;
+        let (rules, releases_claims) = (&mut profile.rules, profile.releases_claims);
         let cycle = Cycle::new(&self.state, failure.pod)?;
         let nodes = self.state.node_count();
         let mut message = match &failure.pre_filter {
@@ -260,10 +264,22 @@ impl Scheduler {
                 unavailable_message(nodes, &reasons)
             }
         };
-        if let Some(error) = &failure.preemption {
-            message.push_str(&format!(" preemption: {error}"));
+        // Where preemption found a node, nothing else that was tried is told.
+        let claims = releases_claims && !failure.preempts;
+        let claims = claims.then(|| rules.claims_message(&cycle));
+        let preemption = failure.preemption.as_ref().map(|error| format!("preemption: {error}"));
+        let tried: Vec<_> = claims.into_iter().chain(preemption).collect();
+        if !tried.is_empty() {
+            message.push_str(&format!(" {}", tried.join(", ")));
         }
         Some(message)
+    }
+
+    /// The claim to release for the pod that the last decision left waiting. Nothing may have changed since.
+    pub fn claim_release(&self) -> Option<Release> {
+        let failure = self.failure.as_ref()?;
+        let profile = self.profiles.get(failure.profile).filter(|profile| profile.releases_claims)?;
+        profile.rules.claim_release(&Cycle::new(&self.state, failure.pod)?)
     }
 
     /// Whether a pod that the last decision left waiting keeps the node it was nominated to.
@@ -337,7 +353,7 @@ impl Scheduler {
 
 impl Failure {
     fn new(profile: usize, pod: PodId, restriction: Restriction) -> Self {
-        Self { profile, pod, pre_filter: None, restriction, preemption: None, keeps_nomination: false }
+        Self { profile, pod, pre_filter: None, restriction, preemption: None, preempts: false, keeps_nomination: false }
     }
 
     /// The pod waits; why is kept in `kept`.
@@ -364,7 +380,10 @@ impl Failure {
                 self.keeps_nomination = post_filters;
                 None
             }
-            Some(Ok(found)) => Some(found),
+            Some(Ok(found)) => {
+                self.preempts = true;
+                Some(found)
+            }
             Some(Err(error)) => {
                 self.keeps_nomination = !matches!(error, PreemptionError::NotHelpful(_));
                 self.preemption = Some(error);

@@ -254,9 +254,12 @@ impl Driver {
     fn carry_out(&mut self, attempt: Attempt, start: Instant) {
         match attempt {
             Attempt::Bind { reservation, binding, .. } => self.take_off(reservation, binding, start),
-            Attempt::Wait { pod, message, nomination, preemption, .. } => {
+            Attempt::Wait { pod, message, nomination, preemption, release, .. } => {
                 self.trace_failure(&pod, "unschedulable", start);
                 self.outbox.waits(&pod, &message, &nomination);
+                if let Some(release) = release {
+                    self.outbox.release(release);
+                }
                 if let Some(eviction) = preemption {
                     self.metrics.preempted(eviction.victims.len());
                     self.outbox.evict(pod, eviction);

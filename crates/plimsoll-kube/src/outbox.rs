@@ -1,7 +1,7 @@
 //! What a scheduler says to the API server beside bindings: conditions, nominations, events, deletions of victims, volumes and claims.
 //!
 //! Bindings and what they need are tasks of their own, side by side. Conditions and events go through a few lanes, a pod always through
-//! the same, so that what is said of a pod arrives in the order in which it was said.
+//! the same, so that what is said of a pod arrives in the order in which it was said; its binding comes after its conditions.
 
 use crate::api::{Api, JSON, MERGE, STRATEGIC_MERGE, Write, WriteError, pod_path};
 use crate::driver::{Inbox, Input};
@@ -12,6 +12,7 @@ use crate::said::{Again, Book};
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
+use plimsoll_core::dra::plugin::Release;
 use plimsoll_core::engine::{Eviction, PodRef};
 use plimsoll_core::queue::Nomination;
 use plimsoll_core::reserve::{Binding, ClaimWrite, Unreserve};
@@ -44,7 +45,11 @@ impl Outbox {
 
     fn answer(&self, uid: Box<str>, work: impl Future<Output = Written> + Send + 'static) {
         let inbox = self.inbox.clone();
+        let told = self.said.knows(&uid).then(|| self.recorder.clone());
         self.runtime.spawn(async move {
+            if let Some(recorder) = told {
+                recorder.settle(&uid).await;
+            }
             // The scheduler may have ended.
             let _ = inbox.send(Input::Written(uid, work.await)).await;
         });
@@ -170,6 +175,23 @@ impl Outbox {
         });
     }
 
+    /// Releases a claim. Where that fails, somebody has changed the claim, which has the pod tried again.
+    pub fn release(&self, release: Release) {
+        let api = self.api.clone();
+        self.runtime.spawn(async move {
+            let released = match release {
+                Release::Deallocate(claim) => {
+                    let path = format!("{}/status", claim_path(&claim));
+                    api.send(&Write::new(Method::PUT, path, JSON, &claim_body(&claim)), ATTEMPTS).await.map(drop)
+                }
+                Release::Delete(claim) => undo_claim(&api, "", &Unreserve::Delete(claim)).await,
+            };
+            if let Err(error) = released {
+                tracing::warn!(%error, "a claim could not be released; its pod waits until the claim changes");
+            }
+        });
+    }
+
     /// Undoes in the API what a binding had written.
     pub fn undo(&self, binding: &Binding, undo: Vec<Unreserve>) {
         for step in undo {
@@ -266,33 +288,34 @@ fn claim_path(claim: &ResourceClaim) -> String {
     format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}")
 }
 
+fn claim_body(claim: &ResourceClaim) -> Value {
+    let mut body = serde_json::to_value(claim).unwrap_or_default();
+    body["apiVersion"] = json!("resource.k8s.io/v1");
+    body["kind"] = json!("ResourceClaim");
+    body
+}
+
 /// Writes a claim: the finalizer first, which keeps it while devices are taken, then the allocation.
 async fn write_claim(api: &Api, binding: &Binding, write: &ClaimWrite) -> Result<ResourceClaim, WriteError> {
-    let body = |claim: &ResourceClaim| {
-        let mut body = serde_json::to_value(claim).unwrap_or_default();
-        body["apiVersion"] = json!("resource.k8s.io/v1");
-        body["kind"] = json!("ResourceClaim");
-        body
-    };
     let mut claim = write.claim.clone();
     let path = claim_path(&claim);
     let kept: ResourceClaim = if let Some(requests) = &write.create {
         let folder = path.rsplit_once('/').map_or(path.as_str(), |(folder, _)| folder).to_owned();
         let created: ResourceClaim =
-            api.send_for(&Write::new(Method::POST, folder, JSON, &body(&claim)), ATTEMPTS).await?;
+            api.send_for(&Write::new(Method::POST, folder, JSON, &claim_body(&claim)), ATTEMPTS).await?;
         let name = created.metadata.name.clone();
         let status =
             json!({ "extendedResourceClaimStatus": { "resourceClaimName": name, "requestMappings": requests } });
         api.send(&status_write(&binding.namespace, &binding.name, &binding.uid, status), ATTEMPTS).await?;
         created
     } else if write.assumed.is_some() {
-        api.send_for(&Write::new(Method::PUT, path.clone(), JSON, &body(&claim)), ATTEMPTS).await?
+        api.send_for(&Write::new(Method::PUT, path.clone(), JSON, &claim_body(&claim)), ATTEMPTS).await?
     } else {
         claim.clone()
     };
     claim.metadata = kept.metadata;
     let path = format!("{}/status", claim_path(&claim));
-    api.send_for(&Write::new(Method::PUT, path, JSON, &body(&claim)), ATTEMPTS).await
+    api.send_for(&Write::new(Method::PUT, path, JSON, &claim_body(&claim)), ATTEMPTS).await
 }
 
 async fn undo_claim(api: &Api, pod_uid: &str, step: &Unreserve) -> Result<(), WriteError> {

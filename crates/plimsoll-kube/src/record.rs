@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 /// What an event is about.
@@ -96,18 +96,23 @@ const EVENT_ATTEMPTS: Option<u32> = Some(10);
 /// How often a status is sent: for half a minute.
 const STATUS_ATTEMPTS: Option<u32> = Some(20);
 
-/// A write on a lane.
-struct Job {
-    write: Write,
-    attempts: Option<u32>,
-    /// The pod whose status it is, for who has to know that it was not written.
-    status_of: Option<Box<str>>,
+/// What is done on a lane.
+enum Job {
+    Event(Write),
+    /// The status of the pod with this UID.
+    Status(Box<str>, Write),
+    /// Somebody waits until everything before this is done.
+    Mark(oneshot::Sender<()>),
 }
 
-/// Records events, and sends other writes in their order.
+type Lanes = Arc<[mpsc::Sender<Job>]>;
+
+/// Records events, and writes the status of pods in the order in which it is said.
 #[derive(Clone)]
 pub struct Recorder {
-    lanes: Arc<[mpsc::Sender<Job>]>,
+    events: Lanes,
+    /// Apart from events, of which many may wait.
+    statuses: Lanes,
     metrics: Arc<Metrics>,
     serial: Arc<AtomicU64>,
     /// The machine on which we are.
@@ -121,25 +126,35 @@ impl Recorder {
             let (sender, receiver) = mpsc::channel(QUEUE);
             (sender, tokio::spawn(drive(api.clone(), inbox.clone(), Arc::clone(&metrics), receiver)))
         };
-        let (lanes, tasks): (Vec<_>, Vec<_>) = (0..LANES).map(lane).unzip();
-        (Self { lanes: lanes.into(), metrics, serial: Arc::default(), host: host.into() }, tasks)
+        let (events, mut tasks): (Vec<_>, Vec<_>) = (0..LANES).map(lane).unzip();
+        let (statuses, more): (Vec<_>, Vec<_>) = (0..LANES).map(lane).unzip();
+        tasks.extend(more);
+        let serial = Arc::default();
+        (Self { events: events.into(), statuses: statuses.into(), metrics, serial, host: host.into() }, tasks)
     }
 
-    /// Sends a write on the lane of a pod; false if it finds no room, which is counted.
-    fn send(&self, uid: &str, job: Job) -> bool {
-        let mut hasher = FxHasher::default();
-        uid.hash(&mut hasher);
-        let lane = &self.lanes[hasher.finish() as usize % self.lanes.len()];
-        let sent = lane.try_send(job).is_ok();
-        if !sent {
+    /// Hands a job to the lane of a pod; false if it finds no room, which is counted.
+    fn hand(&self, lanes: &Lanes, uid: &str, job: Job) -> bool {
+        let handed = lanes[lane_of(uid)].try_send(job).is_ok();
+        if !handed {
             self.metrics.unsaid.inc();
         }
-        sent
+        handed
     }
 
     /// Writes the status of a pod. False, or an [`Input::Unsaid`] later, says that it is not written.
     pub fn write_status(&self, uid: &str, write: Write) -> bool {
-        self.send(uid, Job { write, attempts: STATUS_ATTEMPTS, status_of: Some(uid.into()) })
+        self.hand(&self.statuses, uid, Job::Status(uid.into(), write))
+    }
+
+    /// Waits until what was to be written of a pod's status is written, or given up. Whatever ends the wait of the pod comes after that:
+    /// a condition that says that it waits must not arrive when it is bound.
+    pub async fn settle(&self, uid: &str) {
+        let (tell, done) = oneshot::channel();
+        if self.statuses[lane_of(uid)].send(Job::Mark(tell)).await.is_ok() {
+            // A lane that has ended writes nothing more.
+            let _ = done.await;
+        }
     }
 
     /// Records an event, which may have to do with another pod, too; its name. Events are no promise: one may get lost.
@@ -164,7 +179,7 @@ impl Recorder {
             "type": weight,
         });
         let write = Write::new(Method::POST, events_path(pod.namespace), JSON, &body);
-        self.send(pod.uid, Job { write, attempts: EVENT_ATTEMPTS, status_of: None });
+        self.hand(&self.events, pod.uid, Job::Event(write));
         name
     }
 
@@ -173,7 +188,7 @@ impl Recorder {
         let body = json!({ "series": { "count": count, "lastObservedTime": micros(Timestamp::now()) } });
         let path = format!("{}/{name}", events_path(pod.namespace));
         let write = Write::new(Method::PATCH, path, STRATEGIC_MERGE, &body);
-        self.send(pod.uid, Job { write, attempts: EVENT_ATTEMPTS, status_of: None });
+        self.hand(&self.events, pod.uid, Job::Event(write));
     }
 }
 
@@ -181,9 +196,24 @@ fn events_path(namespace: &str) -> String {
     format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events")
 }
 
-/// Makes the writes of a lane.
+fn lane_of(uid: &str) -> usize {
+    let mut hasher = FxHasher::default();
+    uid.hash(&mut hasher);
+    hasher.finish() as usize % LANES
+}
+
+/// Does the jobs of a lane.
 async fn drive(api: Api, inbox: Inbox, metrics: Arc<Metrics>, mut jobs: mpsc::Receiver<Job>) {
-    while let Some(Job { write, attempts, status_of }) = jobs.recv().await {
+    while let Some(job) = jobs.recv().await {
+        let (write, attempts, status_of) = match job {
+            Job::Event(write) => (write, EVENT_ATTEMPTS, None),
+            Job::Status(uid, write) => (write, STATUS_ATTEMPTS, Some(uid)),
+            Job::Mark(tell) => {
+                // Who waited may have been ended.
+                let _ = tell.send(());
+                continue;
+            }
+        };
         let Err(error) = api.send(&write, attempts).await else { continue };
         metrics.unsaid.inc();
         tracing::debug!(path = write.path, %error, "an event or condition was not written");

@@ -65,6 +65,11 @@ impl Book {
         }
     }
 
+    /// Whether anything was said of a pod.
+    pub fn knows(&self, uid: &str) -> bool {
+        self.0.contains_key(uid)
+    }
+
     /// A pod is gone, or bound, or it is not known what the API server was told.
     pub fn forget(&mut self, uid: &str) {
         self.0.remove(uid);

@@ -2,6 +2,7 @@
 
 use super::{Engine, QueueKey};
 use crate::config::PluginSet;
+use crate::dra::plugin::Release;
 use crate::plugins::Preemption;
 use crate::queue::{Nomination, Rejectors, UNSCHEDULABLE_FLUSH_INTERVAL};
 use crate::reserve::{Binding, Reservation, ReserveError, Unreserve};
@@ -65,6 +66,8 @@ pub enum Attempt {
         nomination: Nomination<String>,
         /// A node to be cleared for it.
         preemption: Option<Eviction>,
+        /// A claim to be released, whose devices are where the pod cannot be.
+        release: Option<Release>,
     },
     /// It could not be tried to the end; it is tried again after a while. Its nomination is to be cleared.
     Failed {
@@ -188,7 +191,7 @@ impl Engine {
             Err(DecisionError::NoNodes(_)) => {
                 self.put_back(now, key, PluginSet::EMPTY, &Nomination::None, NO_NODES);
                 let (plugins, nomination) = (PluginSet::EMPTY, Nomination::None);
-                Attempt::Wait { pod, message: NO_NODES.into(), plugins, nomination, preemption: None }
+                Attempt::Wait { pod, message: NO_NODES.into(), plugins, nomination, preemption: None, release: None }
             }
             Err(error) => self.fail(now, key, pod, error.into()),
         }
@@ -221,6 +224,7 @@ impl Engine {
         let keeps = self.scheduler.keeps_nomination();
         let words = if self.words_messages { self.scheduler.failure_message() } else { None };
         let message = words.unwrap_or_default();
+        let release = self.scheduler.claim_release();
         let preemption = preemption.map(|preemption| self.evict(key, &preemption));
         let nomination = match &preemption {
             Some(eviction) => Nomination::Node(eviction.node.clone()),
@@ -228,7 +232,7 @@ impl Engine {
             None => Nomination::None,
         };
         self.put_back(now, key, plugins, &nomination, &message);
-        Attempt::Wait { pod, message, plugins, nomination, preemption }
+        Attempt::Wait { pod, message, plugins, nomination, preemption, release }
     }
 
     fn fail(&mut self, now: Duration, key: QueueKey, pod: PodRef, error: AttemptError) -> Attempt {

@@ -76,9 +76,9 @@ impl Plugin for DynamicResources {
         self.check(cycle, node).err().map(|status| status.reason).into_iter().collect()
     }
 
-    fn post_filter_message(&self, cycle: &Cycle<'_>) -> Option<String> {
+    fn post_filter(&self, cycle: &Cycle<'_>) -> Option<plugin::PostFilter> {
         let (prepared, pod) = (self.prepared.borrow(), cycle.pod.object.as_deref()?);
-        Some(plugin::post_filter(prepared.as_deref()?, pod).status.reason)
+        Some(plugin::post_filter(prepared.as_deref()?, pod))
     }
 
     fn has_preference(&self, _: &Cycle<'_>) -> bool {

@@ -64,7 +64,7 @@ async fn the_victim_is_the_one_whose_budget_allows_it_and_all_is_told_as_by_kube
             found.cloned().ok_or_else(|| format!("{events:#?}"))
         })
         .await;
-        assert_eq!(preempted["related"]["uid"], important["metadata"]["uid"]);
+        assert_eq!(preempted["related"]["uid"], important["metadata"]["uid"], "{preempted:#}");
         let text = side.plain(&format!("{target} {}", side.plain_event(&preempted)));
         let text =
             text.replace(&uid(&important), "<important>").replace(target["lastTransitionTime"].as_str().unwrap(), "");

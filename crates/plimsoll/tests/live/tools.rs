@@ -194,7 +194,7 @@ async fn recordings(scratch: &Scratch, recorder: Child) {
         "name = \"replay\"\n[workload]\nfile = \"{seen}\"\n[run]\nhorizon = \"10m\"\n[[pool]]\nname = \"n\"\ncount = 3\ncpu = 8\nmemory = \"32Gi\"\nidle_watts = 50\nfull_watts = 200\n"
     );
     std::fs::write(&scenario, text).unwrap();
-    let run: Value = serde_json::from_str(&said(&["simulate", &scenario, "--json"])).unwrap();
+    let run: Value = serde_json::from_str(&said(&["simulate", &scenario, "--output", "json"])).unwrap();
     assert!(run.to_string().contains("\"arrived\":7"), "{run}");
 }
 

@@ -13,7 +13,7 @@ fn with_claim(claim: &str, mut spec: Value) -> Value {
 /// A volume of this class; a driver's, where one is given.
 fn volume(class: &str, driver: Option<&str>, over: Value) -> Value {
     let mut spec = json!({
-        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"], "storageClassName": class,
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": class,
         "persistentVolumeReclaimPolicy": "Retain",
     });
     match driver {
@@ -44,7 +44,7 @@ async fn class(side: &Side, name: &str, provisioner: &str, mode: &str) -> String
 async fn bound(side: &Side, name: &str, class: &str, mode: &str, driver: Option<&str>, over: Value) {
     let volume_name = format!("{name}-{}", side.name);
     let mut over = over;
-    crate::cluster::merge(&mut over, &json!({"metadata": {"name": volume_name}}));
+    crate::cluster::merge(&mut over, &json!({"metadata": {"name": volume_name}, "spec": {"accessModes": [mode]}}));
     side.create("PersistentVolume", &volume_name, volume(class, driver, over)).await;
     let mut wanted = claim(class, mode);
     wanted["spec"]["volumeName"] = json!(volume_name);

@@ -24,7 +24,7 @@ fn a_pod_that_waits_says_why_in_the_words_of_kube_scheduler() {
     let Some(Attempt::Wait { message, plugins, preemption, nomination, .. }) = world.next() else { panic!("it fits") };
     assert_eq!(
         message,
-        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. preemption: \
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. no new claims to deallocate, preemption: \
          0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     );
     assert!(plugins.contains(PluginName::NodeResourcesFit) && plugins.contains(PluginName::NodeUnschedulable));
