@@ -38,7 +38,15 @@ pub enum Shape {
 
 /// All cases. Nodes have 4 CPU, 32 GiB and room for 110 pods, as those of scheduler_perf.
 pub const CASES: [Case; 6] = [
-    Case { name: "SchedulingBasic", nodes: 5000, running: 0, hopeless: 0, pods: 10_000, shape: Shape::Plain, null_binder: true },
+    Case {
+        name: "SchedulingBasic",
+        nodes: 5000,
+        running: 0,
+        hopeless: 0,
+        pods: 10_000,
+        shape: Shape::Plain,
+        null_binder: true,
+    },
     Case {
         name: "SchedulingPodAntiAffinity",
         nodes: 5000,
@@ -48,7 +56,15 @@ pub const CASES: [Case; 6] = [
         shape: Shape::AntiAffinity,
         null_binder: false,
     },
-    Case { name: "TopologySpreading", nodes: 5000, running: 0, hopeless: 0, pods: 5000, shape: Shape::Spread, null_binder: false },
+    Case {
+        name: "TopologySpreading",
+        nodes: 5000,
+        running: 0,
+        hopeless: 0,
+        pods: 5000,
+        shape: Shape::Spread,
+        null_binder: false,
+    },
     Case {
         name: "SchedulingPreferredPodAffinity",
         nodes: 5000,
@@ -58,8 +74,24 @@ pub const CASES: [Case; 6] = [
         shape: Shape::PreferredAffinity,
         null_binder: false,
     },
-    Case { name: "PreemptionAsync", nodes: 500, running: 2000, hopeless: 0, pods: 500, shape: Shape::Preempting, null_binder: false },
-    Case { name: "Unschedulable", nodes: 5000, running: 0, hopeless: 1000, pods: 5000, shape: Shape::Plain, null_binder: false },
+    Case {
+        name: "PreemptionAsync",
+        nodes: 500,
+        running: 2000,
+        hopeless: 0,
+        pods: 500,
+        shape: Shape::Preempting,
+        null_binder: false,
+    },
+    Case {
+        name: "Unschedulable",
+        nodes: 5000,
+        running: 0,
+        hopeless: 1000,
+        pods: 5000,
+        shape: Shape::Plain,
+        null_binder: false,
+    },
 ];
 
 impl Case {
@@ -115,11 +147,13 @@ fn measured(name: &str, shape: Shape) -> Value {
         Shape::Plain => pod["metadata"]["labels"] = Value::Null,
         Shape::AntiAffinity => {
             let terms = json!([near("kubernetes.io/hostname")]);
-            pod["spec"]["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+            pod["spec"]["affinity"] =
+                json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
         }
         Shape::PreferredAffinity => {
             let terms = json!([{"weight": 1, "podAffinityTerm": near("kubernetes.io/hostname")}]);
-            pod["spec"]["affinity"] = json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}});
+            pod["spec"]["affinity"] =
+                json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}});
         }
         Shape::Spread => {
             pod["spec"]["topologySpreadConstraints"] = json!([{

@@ -153,7 +153,8 @@ fn invocation(programs: &Programs, lab: &Lab, contestant: Contestant) -> Result<
 }
 
 async fn post(client: &Client, path: &str, object: &Value) -> Result<()> {
-    let request = Request::post(path).header(http::header::CONTENT_TYPE, "application/json").body(serde_json::to_vec(object)?)?;
+    let request =
+        Request::post(path).header(http::header::CONTENT_TYPE, "application/json").body(serde_json::to_vec(object)?)?;
     client.request_text(request).await.with_context(|| format!("create {}", object["metadata"]["name"]))?;
     Ok(())
 }

@@ -60,7 +60,9 @@ pub struct Row {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    let absolute = |path: &PathBuf| path.canonicalize().with_context(|| format!("{} is not there: make bench-live", path.display()));
+    let absolute = |path: &PathBuf| {
+        path.canonicalize().with_context(|| format!("{} is not there: make bench-live", path.display()))
+    };
     let programs = Programs {
         lab: Binaries::find()?,
         plimsoll: absolute(&arguments.plimsoll)?,

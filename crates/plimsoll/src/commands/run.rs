@@ -12,9 +12,13 @@ use plimsoll_kube::lease::Election;
 use plimsoll_kube::run::{Parts, RunError, run as schedule};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+
+/// How often the API server is asked before it counts as unreachable.
+const FIRST_TRIES: u32 = 5;
 
 /// Schedule the pods of a cluster
 ///
@@ -94,8 +98,7 @@ fn engine(args: &Args, configuration: &Configuration) -> Result<Engine> {
 async fn live(args: &Args, configuration: Configuration, engine: Engine, out: &mut Output) -> Result<Verdict> {
     let connection = connection(args, &configuration).await?;
     let client = kube::Client::try_from(connection.clone()).context("the cluster cannot be reached")?;
-    let version = client.apiserver_version().await.context("the API server does not answer")?;
-    tracing::info!(server = version.git_version, "connected");
+    tracing::info!(server = server_version(&client).await?, "connected");
     let identity = identity();
     let elect = args.leader_elect.unwrap_or(configuration.leader_election.leader_elect);
     let election = elect.then(|| {
@@ -130,6 +133,22 @@ async fn live(args: &Args, configuration: Configuration, engine: Engine, out: &m
             Ok(Verdict::Bad)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The version of the API server. One that has just started, or is busy, is asked again.
+async fn server_version(client: &kube::Client) -> Result<String> {
+    let mut tries = 1;
+    loop {
+        match client.apiserver_version().await {
+            Ok(version) => return Ok(version.git_version),
+            Err(error) if tries < FIRST_TRIES => {
+                tracing::warn!(%error, "the API server does not answer; it is asked again");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                tries += 1;
+            }
+            Err(error) => return Err(error).context("the API server does not answer"),
+        }
     }
 }
 

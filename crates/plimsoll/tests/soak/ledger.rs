@@ -50,7 +50,8 @@ impl Entry {
     fn of(pod: &Pod) -> Option<Self> {
         let spec = pod.spec.as_ref()?;
         let sum = |resource: &str| -> i64 {
-            let requests = spec.containers.iter().filter_map(|container| container.resources.as_ref()?.requests.as_ref());
+            let requests =
+                spec.containers.iter().filter_map(|container| container.resources.as_ref()?.requests.as_ref());
             requests.filter_map(|requests| requests.get(resource)).map(|quantity| milli(&quantity.0)).sum()
         };
         let ports = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());

@@ -48,7 +48,8 @@ pub async fn run(client: Client, history: History, seed: u64) {
             let _ = api.create(&PostParams::default(), &draw(&mut rng)).await;
         } else if let Some(name) = names.iter().nth(rng.below(names.len())) {
             // Without grace the object is gone at once, and its successor may come before anybody has noticed.
-            let options = if rng.below(2) == 0 { DeleteParams::default().grace_period(0) } else { DeleteParams::default() };
+            let options =
+                if rng.below(2) == 0 { DeleteParams::default().grace_period(0) } else { DeleteParams::default() };
             let deleted = api.delete(name, &options).await.is_ok();
             if deleted && rng.below(3) == 0 {
                 let kind = KINDS.iter().position(|(kind, ..)| name.starts_with(kind)).unwrap_or(0);
@@ -90,7 +91,9 @@ fn pod(name: &str, kind: usize, rng: &mut Rng) -> Pod {
             pod["metadata"]["labels"]["group"] = json!(group);
             pod["spec"]["affinity"] = apart(&group);
         }
-        "port" => pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 8000 + rng.below(3)}]),
+        "port" => {
+            pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 8000 + rng.below(3)}])
+        }
         _ => {}
     }
     // It is made of what a pod is made of.

@@ -19,7 +19,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use ledger::Ledger;
-use plimsoll_lab::{Binaries, Lab, Options, Proxy, Rates, Scheduler, User};
+use plimsoll_lab::{Binaries, Lab, Line, Options, Proxy, Rates, Scheduler, User};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,9 +54,15 @@ fn name(scheduler: usize) -> String {
     format!("plimsoll-{scheduler}")
 }
 
+/// How long the lease lasts.
+fn lease(seed: u64) -> Duration {
+    Duration::from_secs(if seed.is_multiple_of(2) { 15 } else { 5 })
+}
+
 /// The terms of the lease: those of Kubernetes for even seeds; for odd ones so short that leaders change all the time.
 fn configuration(seed: u64) -> String {
-    let (duration, deadline, retry) = if seed.is_multiple_of(2) { ("15s", "10s", "2s") } else { ("5s", "3s", "500ms") };
+    let (deadline, retry) = if seed.is_multiple_of(2) { ("10s", "2s") } else { ("3s", "500ms") };
+    let duration = format!("{}s", lease(seed).as_secs());
     json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -94,7 +100,8 @@ impl Soak {
             proxy.write_kubeconfig(&kubeconfig).unwrap();
             proxies.push(proxy);
             let argument = |path: &Path| path.display().to_string();
-            let arguments = ["run", "--listen", "off", "--kubeconfig", &argument(&kubeconfig), "--config", &argument(&config)];
+            let arguments =
+                ["run", "--listen", "off", "--kubeconfig", &argument(&kubeconfig), "--config", &argument(&config)];
             let program = std::env::var_os("PLIMSOLL_SOAK_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_plimsoll").into());
             lab.add(&name(at), Path::new(&program), arguments.map(str::to_owned).into()).unwrap();
         }
@@ -118,7 +125,7 @@ impl Soak {
             }
             Action::Pause(at) => self.lab.pause(&name(at)).unwrap(),
             Action::Resume(at) => self.lab.resume(&name(at)).unwrap(),
-            Action::Silence(at, silent) => self.proxies[at].silence(silent),
+            Action::Line(at, line) => self.proxies[at].set_line(line),
             Action::CrashApi => self.lab.restart("kube-apiserver").unwrap(),
             Action::PauseEtcd => self.lab.pause("etcd").unwrap(),
             Action::ResumeEtcd => self.lab.resume("etcd").unwrap(),
@@ -132,7 +139,8 @@ impl Soak {
         let leases: Api<Lease> = Api::namespaced(self.admin.clone(), "kube-system");
         let now = Timestamp::from_second(Timestamp::now().as_second() + offset).unwrap_or_default();
         let now = now.strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string();
-        let spec = json!({"holderIdentity": "usurper", "leaseDurationSeconds": 4, "renewTime": now, "acquireTime": now});
+        let spec =
+            json!({"holderIdentity": "usurper", "leaseDurationSeconds": 4, "renewTime": now, "acquireTime": now});
         tokio::spawn(async move {
             let _ = leases.patch("soak", &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await;
         });
@@ -178,7 +186,7 @@ impl Soak {
     async fn settle(&mut self) -> Vec<String> {
         for (at, proxy) in self.proxies.iter().enumerate() {
             proxy.set(Rates::default());
-            proxy.silence(false);
+            proxy.set_line(Line::Clear);
             self.lab.resume(&name(at)).unwrap();
         }
         self.lab.resume("etcd").unwrap();
@@ -207,7 +215,10 @@ impl Soak {
     fn panics(&self) -> Vec<String> {
         let logs = (0..SCHEDULERS).map(|at| self.lab.folder().join("logs").join(format!("{}.log", name(at))));
         let text = logs.flat_map(|log| std::fs::read_to_string(log).ok());
-        text.flat_map(|text| text.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect::<Vec<_>>()).collect()
+        text.flat_map(|text| {
+            text.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect()
     }
 
     fn report(&self) {
@@ -274,11 +285,12 @@ async fn under_faults_no_pod_is_bound_twice_no_node_is_overfull_and_nobody_is_fo
     };
     let (seed, seconds) = (setting("PLIMSOLL_SOAK_SEED", 1), setting("PLIMSOLL_SOAK_SECONDS", SECONDS));
     let length = Duration::from_secs(seconds);
-    let again = format!("again: PLIMSOLL_SOAK_SEED={seed} PLIMSOLL_SOAK_SECONDS={seconds} cargo test -p plimsoll --test soak");
+    let again =
+        format!("again: PLIMSOLL_SOAK_SEED={seed} PLIMSOLL_SOAK_SECONDS={seconds} cargo test -p plimsoll --test soak");
     eprintln!("soak: {again}");
     let mut soak = Soak::start(binaries, seed).await;
     let load = tokio::spawn(load::run(soak.admin.clone(), soak.history.clone(), seed));
-    soak.rage(&plan(seed, length, SCHEDULERS), length).await;
+    soak.rage(&plan(seed, length, SCHEDULERS, lease(seed)), length).await;
     load.abort();
     let stranded = soak.settle().await;
     soak.report();
