@@ -30,6 +30,6 @@ pub use lab::{ComponentStatus, Lab, Status, down, status};
 pub use nodes::{create_nodes, is_ready, wait_for_nodes};
 pub use options::{Options, Scheduler};
 pub use process::ProcessId;
-pub use proxy::{Proxy, Rates};
+pub use proxy::{Line, Proxy, Rates};
 pub use shape::Shape;
 pub use state::{Component, State};

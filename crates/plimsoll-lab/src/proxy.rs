@@ -70,6 +70,18 @@ const LATEST: Duration = Duration::from_millis(900);
 /// The longest that a watch lives which is to be cut.
 const LONGEST_WATCH: Duration = Duration::from_secs(4);
 
+/// How the line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Line {
+    /// What is asked is answered, but for the rates.
+    #[default]
+    Clear,
+    /// Watches tell nothing; what they have to tell comes when the line is clear again. All else is answered.
+    Stale,
+    /// Nothing goes through. What is asked meanwhile is lost, and watches are cut when they are heard again.
+    Silent,
+}
+
 /// Ends the connection without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the proxy lost it")]
@@ -165,8 +177,7 @@ fn draw(rates: &Rates, kind: Kind, rng: &mut Rng) -> Fate {
 struct Shared {
     upstream: Client,
     drawn: Mutex<Drawn>,
-    /// Whether nothing goes through, in either direction.
-    silent: watch::Sender<bool>,
+    line: watch::Sender<Line>,
 }
 
 struct Drawn {
@@ -189,12 +200,12 @@ impl Shared {
 
     /// What comes while the line is silent is lost when it comes back, as if the network had dropped it.
     async fn if_heard(&self) -> Result<(), Lost> {
-        let mut silent = self.silent.subscribe();
-        if !*silent.borrow_and_update() {
+        let mut line = self.line.subscribe();
+        if *line.borrow_and_update() != Line::Silent {
             return Ok(());
         }
         // The sender lives as long as this.
-        let _ = silent.wait_for(|silent| !silent).await;
+        let _ = line.wait_for(|line| *line != Line::Silent).await;
         Err(Lost)
     }
 
@@ -219,7 +230,7 @@ impl Shared {
         }
         self.if_heard().await?;
         let cut = if let Fate::Cut(after, gone) = fate { Some((after, gone)) } else { None };
-        Ok(self.guard(answer, cut))
+        Ok(self.guard(answer, kind, cut))
     }
 
     /// Asks the API server itself.
@@ -238,13 +249,13 @@ impl Shared {
     }
 
     /// An answer that is cut after a while, or where the line goes silent.
-    fn guard(&self, answer: Response<Body>, cut: Option<(Duration, bool)>) -> Answer {
+    fn guard(&self, answer: Response<Body>, kind: Kind, cut: Option<(Duration, bool)>) -> Answer {
         let (mut parts, body) = answer.into_parts();
         // Hyper frames it anew.
         parts.headers.remove(header::TRANSFER_ENCODING);
         parts.headers.remove(header::CONNECTION);
         let data = body.into_data_stream().map(|part| part.map_err(|_| Lost));
-        let stream = until_silent(data, self.silent.subscribe());
+        let stream = as_heard(data, kind, self.line.subscribe());
         let frames = |stream: futures::stream::BoxStream<'static, Result<Bytes, Lost>>| {
             StreamBody::new(stream.map(|part| part.map(Frame::data))).boxed_unsync()
         };
@@ -260,23 +271,27 @@ impl Shared {
     }
 }
 
-/// A stream from which nothing comes while the line is silent, and which ends when it is heard again.
-fn until_silent(
+/// A stream as it is heard at the other end of the line.
+fn as_heard(
     data: impl Stream<Item = Result<Bytes, Lost>> + Send + 'static,
-    mut silent: watch::Receiver<bool>,
+    kind: Kind,
+    mut line: watch::Receiver<Line>,
 ) -> impl Stream<Item = Result<Bytes, Lost>> + Send {
-    let held = silent.clone();
+    let heard = line.clone();
     let healed = async move {
-        let _ = silent.wait_for(|silent| *silent).await;
-        let _ = silent.wait_for(|silent| !silent).await;
+        let _ = line.wait_for(|line| *line == Line::Silent).await;
+        let _ = line.wait_for(|line| *line != Line::Silent).await;
     };
     data.take_until(healed).then(move |part| {
-        let mut held = held.clone();
+        let mut line = heard.clone();
         async move {
-            if !*held.borrow() {
+            if kind == Kind::Watch {
+                let _ = line.wait_for(|line| *line != Line::Stale).await;
+            }
+            if *line.borrow() != Line::Silent {
                 return part;
             }
-            let _ = held.wait_for(|silent| !silent).await;
+            let _ = line.wait_for(|line| *line != Line::Silent).await;
             Err(Lost)
         }
     })
@@ -325,7 +340,7 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(LabError::io("listen on loopback"))?;
         let address = listener.local_addr().map_err(LabError::io("listen on loopback"))?;
         let drawn = Drawn { rates: Rates::default(), rng: Rng::new(seed), counts: BTreeMap::new() };
-        let shared = Arc::new(Shared { upstream, drawn: Mutex::new(drawn), silent: watch::Sender::new(false) });
+        let shared = Arc::new(Shared { upstream, drawn: Mutex::new(drawn), line: watch::Sender::new(Line::Clear) });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, task })
     }
@@ -335,9 +350,9 @@ impl Proxy {
         self.shared.drawn().rates = rates;
     }
 
-    /// Lets nothing through, or lets everything through again. What came meanwhile is lost, and watches are cut when they are heard again.
-    pub fn silence(&self, silent: bool) {
-        self.shared.silent.send_replace(silent);
+    /// How the line is from now on.
+    pub fn set_line(&self, line: Line) {
+        self.shared.line.send_replace(line);
     }
 
     /// How often each fault came, by name.

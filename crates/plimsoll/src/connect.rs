@@ -1,10 +1,12 @@
 //! How a cluster is reached.
 
 use anyhow::{Context, Result, bail};
+use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The oldest minor version of Kubernetes 1 that is supported: the first with `resource.k8s.io/v1`.
 const OLDEST: u32 = 34;
@@ -52,8 +54,7 @@ impl ConnectArgs {
 pub async fn client(config: Config) -> Result<kube::Client> {
     let url = config.cluster_url.clone();
     let client = kube::Client::try_from(config).with_context(|| format!("no client can be made for {url}"))?;
-    let version =
-        client.apiserver_version().await.with_context(|| format!("the API server at {url} does not answer"))?;
+    let version = version_of(&client).await.with_context(|| format!("the API server at {url} does not answer"))?;
     let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().ok();
     match (number(&version.major), number(&version.minor)) {
         (Some(1), Some(minor)) if minor > NEWEST => {
@@ -66,6 +67,24 @@ pub async fn client(config: Config) -> Result<kube::Client> {
         ),
     }
     Ok(client)
+}
+
+/// How often the API server is asked before it counts as unreachable.
+const FIRST_TRIES: u32 = 5;
+
+/// The version of the API server. One that has just started, or is busy, is asked again.
+async fn version_of(client: &kube::Client) -> Result<Info, kube::Error> {
+    let mut tries = 1;
+    loop {
+        match client.apiserver_version().await {
+            Err(error) if tries < FIRST_TRIES => {
+                tracing::warn!(%error, "the API server does not answer; it is asked again");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                tries += 1;
+            }
+            answered => return answered,
+        }
+    }
 }
 
 /// Logs go to standard error; PLIMSOLL_LOG says which, PLIMSOLL_LOG_FORMAT=json makes each a JSON object.

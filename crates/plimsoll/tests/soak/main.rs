@@ -19,7 +19,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use ledger::Ledger;
-use plimsoll_lab::{Binaries, Lab, Options, Proxy, Rates, Scheduler, User};
+use plimsoll_lab::{Binaries, Lab, Line, Options, Proxy, Rates, Scheduler, User};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,9 +54,15 @@ fn name(scheduler: usize) -> String {
     format!("plimsoll-{scheduler}")
 }
 
+/// How long the lease lasts.
+fn lease(seed: u64) -> Duration {
+    Duration::from_secs(if seed.is_multiple_of(2) { 15 } else { 5 })
+}
+
 /// The terms of the lease: those of Kubernetes for even seeds; for odd ones so short that leaders change all the time.
 fn configuration(seed: u64) -> String {
-    let (duration, deadline, retry) = if seed.is_multiple_of(2) { ("15s", "10s", "2s") } else { ("5s", "3s", "500ms") };
+    let (deadline, retry) = if seed.is_multiple_of(2) { ("10s", "2s") } else { ("3s", "500ms") };
+    let duration = format!("{}s", lease(seed).as_secs());
     json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -119,7 +125,7 @@ impl Soak {
             }
             Action::Pause(at) => self.lab.pause(&name(at)).unwrap(),
             Action::Resume(at) => self.lab.resume(&name(at)).unwrap(),
-            Action::Silence(at, silent) => self.proxies[at].silence(silent),
+            Action::Line(at, line) => self.proxies[at].set_line(line),
             Action::CrashApi => self.lab.restart("kube-apiserver").unwrap(),
             Action::PauseEtcd => self.lab.pause("etcd").unwrap(),
             Action::ResumeEtcd => self.lab.resume("etcd").unwrap(),
@@ -180,7 +186,7 @@ impl Soak {
     async fn settle(&mut self) -> Vec<String> {
         for (at, proxy) in self.proxies.iter().enumerate() {
             proxy.set(Rates::default());
-            proxy.silence(false);
+            proxy.set_line(Line::Clear);
             self.lab.resume(&name(at)).unwrap();
         }
         self.lab.resume("etcd").unwrap();
@@ -284,7 +290,7 @@ async fn under_faults_no_pod_is_bound_twice_no_node_is_overfull_and_nobody_is_fo
     eprintln!("soak: {again}");
     let mut soak = Soak::start(binaries, seed).await;
     let load = tokio::spawn(load::run(soak.admin.clone(), soak.history.clone(), seed));
-    soak.rage(&plan(seed, length, SCHEDULERS), length).await;
+    soak.rage(&plan(seed, length, SCHEDULERS, lease(seed)), length).await;
     load.abort();
     let stranded = soak.settle().await;
     soak.report();

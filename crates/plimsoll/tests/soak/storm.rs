@@ -1,7 +1,7 @@
 //! What goes wrong, when: drawn from the seed, each fault with the moment at which it ends.
 
 use plimsoll_core::rng::Rng;
-use plimsoll_lab::Rates;
+use plimsoll_lab::{Line, Rates};
 use std::time::Duration;
 
 /// Something that is done to the cluster. Schedulers are counted from 0.
@@ -12,8 +12,8 @@ pub enum Action {
     /// The scheduler is stopped without ending, and goes on as if no time had passed.
     Pause(usize),
     Resume(usize),
-    /// Nothing goes between the scheduler and the API server.
-    Silence(usize, bool),
+    /// How the line between the scheduler and the API server is.
+    Line(usize, Line),
     /// The API server is killed and started again.
     CrashApi,
     /// The store stands still.
@@ -24,6 +24,9 @@ pub enum Action {
     /// Somebody whose clock is off by so many seconds takes the lease, and is not heard of again.
     Usurp(i64),
 }
+
+/// How many kinds of faults there are.
+const KINDS: usize = 9;
 
 /// What is usual: a little of everything.
 pub const USUAL: Rates = Rates {
@@ -39,27 +42,31 @@ pub const USUAL: Rates = Rates {
 };
 
 /// The faults of a run of this length, in order of time. They end within it.
-pub fn plan(seed: u64, length: Duration, schedulers: usize) -> Vec<(Duration, Action)> {
+pub fn plan(seed: u64, length: Duration, schedulers: usize, lease: Duration) -> Vec<(Duration, Action)> {
     let mut rng = Rng::new(seed);
     let mut plan = vec![(Duration::ZERO, Action::Lines(USUAL))];
     // The cluster fills first.
     let mut now = Duration::from_secs(4);
     let seconds = |rng: &mut Rng, least: f64, most: f64| Duration::from_secs_f64(least + (most - least) * rng.unit());
     // The first round has every kind, so that the shortest run has them all.
-    let mut deck: Vec<usize> = (0..8).collect();
+    let mut deck: Vec<usize> = (0..KINDS).collect();
     shuffle(&mut deck, &mut rng);
     let mut drawn = deck.into_iter();
     while now < length {
         let who = rng.below(schedulers);
-        let kind = drawn.next().unwrap_or_else(|| rng.below(8));
+        let kind = drawn.next().unwrap_or_else(|| rng.below(KINDS));
         let end = now + seconds(&mut rng, 0.5, 4.0);
         let actions = match kind {
             0 | 1 => vec![(now, Action::Kill(who))],
             2 => vec![(now, Action::Pause(who)), (end + Duration::from_secs(3), Action::Resume(who))],
-            3 => vec![(now, Action::Silence(who, true)), (end + Duration::from_secs(3), Action::Silence(who, false))],
+            3 => vec![
+                (now, Action::Line(who, Line::Silent)),
+                (end + Duration::from_secs(3), Action::Line(who, Line::Clear)),
+            ],
             4 => vec![(now, Action::CrashApi)],
             5 => vec![(now, Action::PauseEtcd), (end, Action::ResumeEtcd)],
             6 => vec![(now, Action::Lines(storm(&mut rng))), (end, Action::Lines(USUAL))],
+            7 => heir(now, who, schedulers, lease),
             _ => vec![(now, Action::Usurp(if rng.below(2) == 0 { -86_400 } else { 86_400 }))],
         };
         plan.extend(actions);
@@ -67,6 +74,14 @@ pub fn plan(seed: u64, length: Duration, schedulers: usize) -> Vec<(Duration, Ac
     }
     plan.sort_by_key(|(when, _)| *when);
     plan
+}
+
+/// The others stand still until their lease is over, and who takes over has not heard for a while what they bound.
+fn heir(now: Duration, who: usize, schedulers: usize, lease: Duration) -> Vec<(Duration, Action)> {
+    let (stops, ends) = (now + Duration::from_secs(3), now + Duration::from_secs(6) + lease);
+    let others = (0..schedulers).filter(|other| *other != who);
+    let paused = others.flat_map(|other| [(stops, Action::Pause(other)), (ends, Action::Resume(other))]);
+    [(now, Action::Line(who, Line::Stale)), (ends, Action::Line(who, Line::Clear))].into_iter().chain(paused).collect()
 }
 
 fn shuffle(deck: &mut [usize], rng: &mut Rng) {
