@@ -1,7 +1,9 @@
 //! A cluster as a test sees it: objects in JSON, created, changed, waited for.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Api, Client};
 use plimsoll_lab::{Binaries, Lab};
 use serde_json::{Value, json};
@@ -40,7 +42,8 @@ pub async fn start_plimsoll(lab: &mut Lab, name: &str, arguments: &[&str]) -> So
     let begin = Instant::now();
     loop {
         let log = lab.log(name).unwrap();
-        let address = log.rsplit_once("metrics at http://").and_then(|(_, rest)| rest.lines().next()?.trim().parse().ok());
+        let address =
+            log.rsplit_once("metrics at http://").and_then(|(_, rest)| rest.lines().next()?.trim().parse().ok());
         if let Some(address) = address
             && get(address, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
         {

@@ -21,7 +21,13 @@ async fn rules_of_a_node_hold_and_are_told_in_the_words_of_kube_scheduler() {
         side.all_nodes(json!({"spec": {"taints": [{"key": "closed", "effect": "NoSchedule"}]}})).await;
         let waits = side.waits("refused", json!({})).await.says("node(s) had untolerated taint(s)");
         let tolerated = json!({"tolerations": [{"key": "closed", "operator": "Exists"}]});
-        let tolerates = side.fits("tolerant", json!({"tolerations": tolerated["tolerations"], "nodeSelector": side.only(0)["nodeSelector"]})).await.on(0);
+        let tolerates = side
+            .fits(
+                "tolerant",
+                json!({"tolerations": tolerated["tolerations"], "nodeSelector": side.only(0)["nodeSelector"]}),
+            )
+            .await
+            .on(0);
         side.node(2, json!({"spec": {"taints": null}})).await;
         let goes = side.goes("refused").await.on(2);
         side.all_nodes(json!({"spec": {"taints": null}})).await;
@@ -29,7 +35,8 @@ async fn rules_of_a_node_hold_and_are_told_in_the_words_of_kube_scheduler() {
     })
     .await;
     turn.tell("NodeAffinity", async |side: &Side| {
-        let waits = side.waits("picky", affinity("In", &["ssd"])).await.says("didn't match Pod's node affinity/selector");
+        let waits =
+            side.waits("picky", affinity("In", &["ssd"])).await.says("didn't match Pod's node affinity/selector");
         side.node(1, json!({"metadata": {"labels": {"disk": "ssd"}}})).await;
         let goes = side.goes("picky").await.on(1);
         side.node(1, json!({"metadata": {"labels": {"disk": null}}})).await;
@@ -80,6 +87,30 @@ async fn a_pod_that_cannot_be_understood_is_told_so_and_others_go_on() {
         (huge, side.fits("even", side.only(1)).await.on(1))
     })
     .await;
+    turn.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_is_tried_again_and_again_has_one_event_that_counts() {
+    let Some(turn) = Turn::take().await else { return };
+    let side = &turn.ours;
+    side.pod("stubborn", asks(json!({"cpu": "6"}))).await;
+    let told = |pod: &Value| crate::cluster::condition(pod, "PodScheduled")["reason"] == "Unschedulable";
+    let first = side.objects.until("Pod", "stubborn", "waits", told).await;
+    let uid = first["metadata"]["uid"].as_str().unwrap();
+    for cpu in ["5", "5500m", "5900m", "4"] {
+        // More room, but not enough: the pod is tried, and nothing new is said.
+        side.objects.patch_status("Node", &side.nodes[0], json!({"allocatable": {"cpu": cpu}})).await;
+        let tried = crate::cluster::eventually("the event is counted", || async {
+            let events = side.objects.events_of(uid).await;
+            let counted = events.first().is_some_and(|event| event["series"]["count"] == 2);
+            if counted { Ok(events.len()) } else { Err(format!("{events:#?}")) }
+        });
+        assert_eq!(tried.await, 1, "one event for all attempts");
+    }
+    let last = side.objects.get("Pod", "stubborn").await;
+    assert_eq!(last["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"], "nothing new was written");
+    turn.clean().await;
     turn.end();
 }
 

@@ -25,7 +25,8 @@ fn mistakes_are_named_before_anything_is_started() {
     let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
     let unknown = file("unknown.yaml", &format!("{head}profile: []\n"));
     let broken = file("broken.yaml", &format!("{head}profiles: [\n"));
-    let plugin = file("plugin.yaml", &format!("{head}profiles: [{{plugins: {{score: {{enabled: [{{name: Nothing}}]}}}}}}]\n"));
+    let plugin =
+        file("plugin.yaml", &format!("{head}profiles: [{{plugins: {{score: {{enabled: [{{name: Nothing}}]}}}}}}]\n"));
     let two = file("two.yaml", &format!("{head}profiles: [{{schedulerName: a}}, {{schedulerName: b}}]\n"));
     let not_kubeconfig = file("kubeconfig", "nothing: here\n");
     let nobody = file(

@@ -42,7 +42,12 @@ async fn holder(objects: &Objects, name: &str) -> String {
 }
 
 /// Which of the replicas leads, and which does not.
-async fn leader(lab: &Lab, objects: &Objects, lease: &str, replicas: [&'static str; 2]) -> (&'static str, &'static str) {
+async fn leader(
+    lab: &Lab,
+    objects: &Objects,
+    lease: &str,
+    replicas: [&'static str; 2],
+) -> (&'static str, &'static str) {
     let holder = holder(objects, lease).await;
     let pid = |name: &str| {
         let component = lab.state().components.iter().find(|component| component.name == name);

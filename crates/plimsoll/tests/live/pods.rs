@@ -91,7 +91,8 @@ async fn a_pod_with_gates_is_left_alone_until_the_last_is_lifted() {
     .await;
     turn.tell("SchedulingGates, then no room", async |side: &Side| {
         side.meet().await;
-        let large = json!({"containers": [{"name": "main", "image": "lab/none", "resources": {"requests": {"cpu": "5"}}}]});
+        let large =
+            json!({"containers": [{"name": "main", "image": "lab/none", "resources": {"requests": {"cpu": "5"}}}]});
         let mut gated = large;
         gated["schedulingGates"] = json!([{"name": "example.com/a"}]);
         side.pod("gated", gated).await;

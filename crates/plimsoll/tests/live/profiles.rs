@@ -24,11 +24,9 @@ async fn each_profile_decides_by_its_settings_and_reports_under_its_name() {
     side.pod("nowhere", spec).await;
     let waits = |pod: &serde_json::Value| crate::cluster::condition(pod, "PodScheduled")["reason"] == "Unschedulable";
     let nowhere = side.objects.until("Pod", "nowhere", "waits", waits).await;
-    for (pod, reason, scheduler) in [
-        (&packed, "Scheduled", "packed"),
-        (&spread, "Scheduled", "plimsoll"),
-        (&nowhere, "FailedScheduling", "packed"),
-    ] {
+    for (pod, reason, scheduler) in
+        [(&packed, "Scheduled", "packed"), (&spread, "Scheduled", "plimsoll"), (&nowhere, "FailedScheduling", "packed")]
+    {
         let event = crate::cluster::eventually(reason, || async {
             let events = side.objects.events_of(pod["metadata"]["uid"].as_str().unwrap()).await;
             events.into_iter().find(|event| event["reason"] == reason).ok_or_else(|| "no event".to_owned())
