@@ -39,7 +39,7 @@ demo: ## Place a workload and show the reasons, then compare policies over time
 # The tests have built the command line already; built alone, with fewer features, the engine would be compiled anew.
 .PHONY: test
 test: PLIMSOLL := $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
-test: lint test-rust test-go sample conformance faithful ## Everything a change must pass: lint, tests, golden and fresh cases
+test: lint lab test-rust test-go sample conformance faithful ## Everything a change must pass: lint, tests, golden and fresh cases
 
 .PHONY: build
 build: oracle ## Build the command line and the tools
@@ -49,8 +49,9 @@ build: oracle ## Build the command line and the tools
 lint: ## Formatting and lints of Rust and Go
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
-	@unformatted=$$(gofmt -l conformance); if [[ -n $$unformatted ]]; then echo "gofmt -w $$unformatted"; exit 1; fi
+	@unformatted=$$(gofmt -l conformance lab); if [[ -n $$unformatted ]]; then echo "gofmt -w $$unformatted"; exit 1; fi
 	cd conformance && go vet ./...
+	cd lab && go vet ./...
 
 .PHONY: test-rust
 test-rust: ## Tests of the Rust crates
@@ -118,6 +119,12 @@ $(LAB)/built: lab/go.mod lab/go.sum
 	cd lab && go build -trimpath -ldflags "$(LAB_FLAGS)" -o ../$(LAB)/ $(LAB_PROGRAMS)
 	cd lab && go build -trimpath -ldflags "-s -w" -o ../$(LAB)/etcd go.etcd.io/etcd/server/v3
 	touch $@
+
+.PHONY: e2e
+e2e: lab ## Kubernetes' own scheduling specs, with the stock scheduler and with Plimsoll; half an hour or more
+	cd lab/e2e && go test -c -trimpath -ldflags "-s -w" -o ../../$(LAB)/e2e.test .
+	$(CARGO) build --locked --package plimsoll --no-default-features
+	lab/e2e/run $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
 
 .PHONY: bench-core
 bench-core: oracle ## Measure decisions beside the stock scheduler's, and write docs/benchmarks.md

@@ -47,7 +47,6 @@ impl Incoming {
 
     /// All counts, in the order of places and causes.
     pub fn all(&self) -> Vec<(Place, Cause, u64)> {
-        #[expect(clippy::iter_over_hash_type, reason = "they are sorted")]
         let mut all: Vec<_> = self.0.iter().map(|((place, cause), count)| (*place, *cause, *count)).collect();
         all.sort_unstable();
         all

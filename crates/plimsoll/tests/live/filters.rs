@@ -90,6 +90,30 @@ async fn a_pod_that_cannot_be_understood_is_told_so_and_others_go_on() {
     turn.end();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_is_tried_again_and_again_has_one_event_that_counts() {
+    let Some(turn) = Turn::take().await else { return };
+    let side = &turn.ours;
+    side.pod("stubborn", asks(json!({"cpu": "6"}))).await;
+    let told = |pod: &Value| crate::cluster::condition(pod, "PodScheduled")["reason"] == "Unschedulable";
+    let first = side.objects.until("Pod", "stubborn", "waits", told).await;
+    let uid = first["metadata"]["uid"].as_str().unwrap();
+    for cpu in ["5", "5500m", "5900m", "4"] {
+        // More room, but not enough: the pod is tried, and nothing new is said.
+        side.objects.patch_status("Node", &side.nodes[0], json!({"allocatable": {"cpu": cpu}})).await;
+        let tried = crate::cluster::eventually("the event is counted", || async {
+            let events = side.objects.events_of(uid).await;
+            let counted = events.first().is_some_and(|event| event["series"]["count"] == 2);
+            if counted { Ok(events.len()) } else { Err(format!("{events:#?}")) }
+        });
+        assert_eq!(tried.await, 1, "one event for all attempts");
+    }
+    let last = side.objects.get("Pod", "stubborn").await;
+    assert_eq!(last["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"], "nothing new was written");
+    turn.clean().await;
+    turn.end();
+}
+
 /// The controller takes the taint of cordoned nodes off.
 async fn untainted(side: &Side) {
     for node in &side.nodes {

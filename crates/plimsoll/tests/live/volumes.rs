@@ -64,10 +64,10 @@ async fn rules_of_volumes_hold_and_are_told_in_the_words_of_kube_scheduler() {
     turn.tell("VolumeBinding, a claim that is not there", async |side: &Side| {
         let class = class(side, "now", NOBODY, "Immediate").await;
         let missing = side.waits("early", with_claim("data", json!({}))).await;
-        let missing = missing.says("persistentvolumeclaim \"data\" not found");
+        let missing = missing.says("persistentvolumeclaim \"data\" not found").refused_before_nodes();
         side.create("PersistentVolumeClaim", "data", claim(&class, "ReadWriteOnce")).await;
         let unbound = side.waits("unbound", with_claim("data", json!({}))).await;
-        let unbound = unbound.says("pod has unbound immediate PersistentVolumeClaims");
+        let unbound = unbound.says("pod has unbound immediate PersistentVolumeClaims").refused_before_nodes();
         let name = format!("data-{}", side.name);
         side.create("PersistentVolume", &name, volume(&class, None, on_host(&side.nodes[2]))).await;
         (missing, unbound, side.goes("early").await.on(2), side.goes("unbound").await.on(2))
