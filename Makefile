@@ -49,7 +49,7 @@ build: oracle ## Build the command line and the tools
 lint: ## Formatting and lints of Rust and Go
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
-	@unformatted=$$(gofmt -l conformance); if [[ -n $$unformatted ]]; then echo "gofmt -w $$unformatted"; exit 1; fi
+	@unformatted=$$(gofmt -l conformance lab); if [[ -n $$unformatted ]]; then echo "gofmt -w $$unformatted"; exit 1; fi
 	cd conformance && go vet ./...
 
 .PHONY: test-rust
