@@ -6,6 +6,7 @@
 use crate::driver::{Closed, Inbox, Input};
 use futures_util::{StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::runtime::utils::Backoff;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use plimsoll_core::engine::{Event, Object};
@@ -28,6 +29,33 @@ impl<K> Watched for K where
 
 /// The pause before all objects are read anew because a watch could not be taken up again.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// The pauses after errors of a watch: a scheduler that hears nothing is not to wait long for a server that is back.
+#[derive(Debug, Default)]
+struct Pauses {
+    errors: u32,
+}
+
+impl Pauses {
+    const FIRST: Duration = Duration::from_millis(200);
+    const LONGEST: Duration = Duration::from_secs(5);
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = Self::FIRST.saturating_mul(1 << self.errors.min(16)).min(Self::LONGEST);
+        self.errors = self.errors.saturating_add(1);
+        Some(pause)
+    }
+}
+
+impl Backoff for Pauses {
+    fn reset(&mut self) {
+        self.errors = 0;
+    }
+}
 
 /// Namespace and name.
 type Key = (Box<str>, Box<str>);
@@ -115,7 +143,7 @@ async fn follow<K: Watched>(
     if let Some(fields) = fields {
         config = config.fields(fields);
     }
-    let events = watcher(Api::<K>::all(client.clone()), config).default_backoff();
+    let events = watcher(Api::<K>::all(client.clone()), config).backoff(Pauses::default());
     pin_mut!(events);
     let mut listed = Known::default();
     while let Some(event) = events.next().await {
@@ -172,6 +200,15 @@ mod tests {
 
     fn pod(name: &str, uid: &str) -> Pod {
         stub(&("default".into(), name.into()), uid)
+    }
+
+    #[test]
+    fn pauses_grow_up_to_a_limit_and_begin_anew() {
+        let mut pauses = Pauses::default();
+        let millis: Vec<_> = pauses.by_ref().take(7).map(|pause| pause.as_millis()).collect();
+        assert_eq!(millis, [200, 400, 800, 1600, 3200, 5000, 5000]);
+        pauses.reset();
+        assert_eq!(pauses.next(), Some(Pauses::FIRST));
     }
 
     #[test]

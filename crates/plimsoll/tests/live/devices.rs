@@ -58,25 +58,6 @@ async fn devices_are_allocated_reserved_and_given_back_as_by_kube_scheduler() {
         (first, plain_status(side, &claim), waits, second, plain_status(side, &other))
     })
     .await;
-<<<<<<< HEAD
-    turn.tell(
-        "DynamicResources, claims that are made of a template, and a class that comes late",
-        async |side: &Side| {
-            side.create("ResourceClaimTemplate", "template", json!({"spec": {"spec": request(side)}})).await;
-            let waits = side.waits("late", with_claim("resourceClaimTemplateName", "template")).await;
-            side.meet().await;
-            install(side, 2, 20).await;
-            let goes = side.goes("late").await.on(2);
-            let pod = side.objects.get("Pod", "late").await;
-            let name = pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"].as_str().unwrap().to_owned();
-            let claim = side.objects.get("ResourceClaim", &name).await;
-            let status = plain_status(side, &claim);
-            side.objects.delete("Pod", "late").await;
-            side.objects.delete("ResourceClaim", &name).await;
-            (waits, goes, status)
-        },
-    )
-=======
     turn.tell("DynamicResources, a claim whose device is where the pod cannot be", async |side: &Side| {
         install(side, 1, 10).await;
         side.create("ResourceClaim", "elsewhere", json!({"spec": request(side)})).await;
@@ -96,7 +77,6 @@ async fn devices_are_allocated_reserved_and_given_back_as_by_kube_scheduler() {
         assert_eq!(claim["status"]["allocation"]["devices"]["results"][0]["device"], "device-0", "{claim:#}");
         (goes, plain_status(side, &claim))
     })
->>>>>>> s5-tests
     .await;
     turn.tell(
         "DynamicResources, claims that are made of a template, and a class that comes late",

@@ -64,10 +64,6 @@ async fn the_victim_is_the_one_whose_budget_allows_it_and_all_is_told_as_by_kube
             found.cloned().ok_or_else(|| format!("{events:#?}"))
         })
         .await;
-<<<<<<< HEAD
-        assert_eq!(preempted["related"]["uid"], important["metadata"]["uid"], "{preempted:#}");
-        let text = side.plain(&format!("{target} {}", side.plain_event(&preempted)));
-=======
         let mut event = side.plain_event(&preempted);
         // kube-scheduler loses the pod that preempts on the way.
         let related = event.as_object_mut().unwrap().remove("related").unwrap_or_default();
@@ -75,7 +71,6 @@ async fn the_victim_is_the_one_whose_budget_allows_it_and_all_is_told_as_by_kube
             assert_eq!(related["name"], "important", "{preempted:#}");
         }
         let text = side.plain(&format!("{target} {event}"));
->>>>>>> s5-tests
         let text =
             text.replace(&uid(&important), "<important>").replace(target["lastTransitionTime"].as_str().unwrap(), "");
         side.meet().await;
