@@ -191,11 +191,11 @@ async fn recordings(scratch: &Scratch, recorder: Child) {
     // The API server tells when pods came to the second, and these came in one: the run needs an end.
     let scenario = scratch.path("replay.toml");
     let text = format!(
-        "name = \"replay\"\n[workload]\nfile = \"{seen}\"\n[run]\nhorizon = \"10m\"\n[[pool]]\nname = \"n\"\ncount = 3\ncpu = 8\nmemory = \"32Gi\"\nidle_watts = 50\nfull_watts = 200\n"
+        "name = \"replay\"\n[workload]\nfile = \"{seen}\"\n[run]\nhorizon = \"10m\"\nwarmup = 0\n[[pool]]\nname = \"n\"\ncount = 3\ncpu = 8\nmemory = \"32Gi\"\nidle_watts = 50\nfull_watts = 200\n"
     );
     std::fs::write(&scenario, text).unwrap();
-    let run: Value = serde_json::from_str(&said(&["simulate", &scenario, "--output", "json"])).unwrap();
-    assert!(run.to_string().contains("\"arrived\":7"), "{run}");
+    let run: Value = serde_json::from_str(&said(&["simulate", &scenario, "--format", "json"])).unwrap();
+    assert_eq!(run["rows"][0]["measures"]["arrived"], 7, "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
