@@ -104,6 +104,8 @@ impl Api {
             .uri(&write.path)
             .header(http::header::CONTENT_TYPE, write.content_type)
             .header(http::header::ACCEPT, JSON)
+            // Under this name the API server notes who wrote what.
+            .header(http::header::USER_AGENT, concat!("plimsoll/", env!("CARGO_PKG_VERSION")))
             .body(Body::from(write.body.clone()));
         let request = match request {
             Ok(request) => request,

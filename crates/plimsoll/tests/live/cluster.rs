@@ -154,9 +154,17 @@ impl Objects {
 
     /// Deletes an object and waits until it is gone.
     pub async fn delete(&self, kind: &str, name: &str) {
+        self.start_deletion(kind, name).await;
+        self.until_gone(kind, name).await;
+    }
+
+    /// Deletes an object, which may be gone already.
+    pub async fn start_deletion(&self, kind: &str, name: &str) {
+        let _ = self.api(kind).delete(name, &DeleteParams::default().grace_period(0)).await;
+    }
+
+    pub async fn until_gone(&self, kind: &str, name: &str) {
         let api = self.api(kind);
-        // It may be gone already.
-        let _ = api.delete(name, &DeleteParams::default().grace_period(0)).await;
         eventually(&format!("{kind} {name} is gone"), || async {
             match api.get_opt(name).await {
                 Ok(None) => Ok(()),

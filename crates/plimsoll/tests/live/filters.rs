@@ -98,9 +98,11 @@ async fn a_pod_that_is_tried_again_and_again_has_one_event_that_counts() {
     let told = |pod: &Value| crate::cluster::condition(pod, "PodScheduled")["reason"] == "Unschedulable";
     let first = side.objects.until("Pod", "stubborn", "waits", told).await;
     let uid = first["metadata"]["uid"].as_str().unwrap();
-    for cpu in ["5", "5500m", "5900m", "4"] {
-        // More room, but not enough: the pod is tried, and nothing new is said.
-        side.objects.patch_status("Node", &side.nodes[0], json!({"allocatable": {"cpu": cpu}})).await;
+    for round in 0..3 {
+        // Room that helps is made, but not enough of it: the pod is tried, and nothing new is said.
+        let name = format!("leaves-{round}");
+        side.holder(&name, 0, json!({})).await;
+        side.objects.delete("Pod", &name).await;
         let tried = crate::cluster::eventually("the event is counted", || async {
             let events = side.objects.events_of(uid).await;
             let counted = events.first().is_some_and(|event| event["series"]["count"] == 2);

@@ -90,7 +90,7 @@ async fn the_victim_is_the_one_whose_budget_allows_it_and_all_is_told_as_by_kube
         let mut spec = asks(json!({"cpu": "2"}));
         spec["nodeSelector"] = side.only(0)["nodeSelector"].clone();
         spec["priorityClassName"] = json!(gentle);
-        let waits = side.waits("gentle", spec).await.says("Preemption is not helpful for scheduling");
+        let waits = side.waits("gentle", spec).await.says("not eligible due to preemptionPolicy=Never");
         let there = side.objects.get("Pod", "in-the-way").await;
         assert!(there["metadata"]["deletionTimestamp"].is_null(), "{there:#}");
         waits

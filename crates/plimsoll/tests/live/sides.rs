@@ -323,11 +323,14 @@ impl Side {
         text
     }
 
-    /// Removes what the story made, the last first.
+    /// Removes what the story made. Some of it is kept until something else is gone, so that it is waited for at the end.
     async fn clean(&self) {
         let created = std::mem::take(&mut *self.created.lock().unwrap());
         for (kind, name) in created.iter().rev() {
-            self.objects.delete(kind, name).await;
+            self.objects.start_deletion(kind, name).await;
+        }
+        for (kind, name) in &created {
+            self.objects.until_gone(kind, name).await;
         }
     }
 }

@@ -46,6 +46,8 @@ async fn bound(side: &Side, name: &str, class: &str, mode: &str, driver: Option<
     let mut over = over;
     crate::cluster::merge(&mut over, &json!({"metadata": {"name": volume_name}, "spec": {"accessModes": [mode]}}));
     side.create("PersistentVolume", &volume_name, volume(class, driver, over)).await;
+    // A controller that knows the volume binds it at once, and else a quarter of a minute later.
+    side.objects.until("PersistentVolume", &volume_name, "known", |it| it["status"]["phase"] == "Available").await;
     let mut wanted = claim(class, mode);
     wanted["spec"]["volumeName"] = json!(volume_name);
     side.create("PersistentVolumeClaim", name, wanted).await;
@@ -70,6 +72,9 @@ async fn rules_of_volumes_hold_and_are_told_in_the_words_of_kube_scheduler() {
         let unbound = unbound.says("pod has unbound immediate PersistentVolumeClaims").refused_before_nodes();
         let name = format!("data-{}", side.name);
         side.create("PersistentVolume", &name, volume(&class, None, on_host(&side.nodes[2]))).await;
+        side.objects.until("PersistentVolume", &name, "known", |it| it["status"]["phase"] == "Available").await;
+        // A claim that changes is looked at.
+        side.objects.patch("PersistentVolumeClaim", "data", json!({"metadata": {"labels": {"look": "again"}}})).await;
         (missing, unbound, side.goes("early").await.on(2), side.goes("unbound").await.on(2))
     })
     .await;
@@ -112,7 +117,7 @@ async fn rules_of_volumes_hold_and_are_told_in_the_words_of_kube_scheduler() {
         let class = class(side, "own", NOBODY, "Immediate").await;
         bound(side, "own", &class, "ReadWriteOncePod", None, json!({})).await;
         side.holder("owner", 0, json!({"spec": with_claim("own", json!({}))})).await;
-        let words = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
+        let words = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
         let waits = side.waits("heir", with_claim("own", side.only(1))).await.says(words);
         side.objects.delete("Pod", "owner").await;
         (waits, side.goes("heir").await.on(1))
