@@ -41,7 +41,7 @@ impl Binaries {
     }
 
     /// The path of a program.
-    pub(crate) fn program(&self, name: &str) -> PathBuf {
+    pub fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
