@@ -35,7 +35,7 @@ async fn rules_between_pods_hold_and_are_told_in_the_words_of_kube_scheduler() {
         side.holder("spread-1", 1, labelled("spread")).await;
         let mut free = labelled("spread");
         free["spec"] = json!({"topologySpreadConstraints": constraint("Honor")});
-        side.meet().await;
+        side.ready().await;
         side.pod_with("free", free).await;
         let third = side.goes("free").await.on(2);
         (waits, third, side.goes("pinned").await.on(0))

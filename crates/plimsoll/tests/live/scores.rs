@@ -61,7 +61,7 @@ async fn the_best_of_the_allowed_nodes_is_that_of_kube_scheduler() {
         let spread = json!({"metadata": {"labels": {"app": "shop"}}, "spec": {"topologySpreadConstraints": [
             {"maxSkew": 1, "topologyKey": zone, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}
         ]}});
-        side.meet().await;
+        side.ready().await;
         side.pod_with("shop-2", spread).await;
         let third = side.goes("shop-2").await.on(2);
         side.objects.delete("Pod", "shop-1").await;

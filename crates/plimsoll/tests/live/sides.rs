@@ -5,11 +5,15 @@ use crate::cluster::{Objects, binaries, condition, eventually, merge, small_pod,
 use plimsoll_lab::{Lab, Options, Scheduler, Shape, User};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::{Barrier, OwnedMutexGuard};
 
 /// The lab that tests take turns in; it ends with the last of them.
 static SHARED: Mutex<Weak<tokio::sync::Mutex<Slot>>> = Mutex::new(Weak::new());
+
+/// Tells the probes of all tests apart.
+static PROBES: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Default)]
 struct Slot {
@@ -182,6 +186,21 @@ impl Side {
         self.barrier.wait().await;
     }
 
+    /// Waits until both sides have come so far, and until the scheduler of this one has seen all that happened to nodes and pods: a pod
+    /// that only a node as it is now takes gets there, and its own coming is told after all that happened to other pods.
+    pub async fn ready(&self) {
+        self.meet().await;
+        let turn = PROBES.fetch_add(1, Ordering::Relaxed).to_string();
+        self.node(2, json!({"metadata": {"labels": {"seen": turn}}})).await;
+        let mut probe = json!({"spec": {"nodeSelector": {"seen": turn}, "tolerations": [{"operator": "Exists"}]}});
+        probe["spec"]["containers"] = json!([{"name": "main", "image": "lab/none"}]);
+        let name = format!("probe-{turn}");
+        self.pod_with(&name, probe).await;
+        self.objects.until("Pod", &name, "bound", |pod| pod["spec"]["nodeName"].is_string()).await;
+        self.objects.delete("Pod", &name).await;
+        self.meet().await;
+    }
+
     /// Creates an object that is removed when the story ends.
     pub async fn create(&self, kind: &str, name: &str, rest: Value) {
         self.created.lock().unwrap().push((kind.to_owned(), name.to_owned()));
@@ -237,7 +256,7 @@ impl Side {
 
     /// As `waits`, with more than a spec.
     pub async fn waits_with(&self, name: &str, over: Value) -> Told {
-        self.meet().await;
+        self.ready().await;
         self.pod_with(name, over).await;
         self.told_to_wait(name).await
     }
@@ -255,7 +274,7 @@ impl Side {
 
     /// Creates a pod that fits, once the other side is ready, too; what is said of it.
     pub async fn fits(&self, name: &str, spec: Value) -> Told {
-        self.meet().await;
+        self.ready().await;
         self.pod(name, spec).await;
         self.goes(name).await
     }
