@@ -16,7 +16,8 @@ pub async fn lab(nodes: usize) -> Option<(Lab, Objects)> {
 
 /// A configuration whose lease lasts so long, as a file of the lab.
 fn config(lab: &Lab, seconds: u64) -> String {
-    let file = lab.folder().join(format!("lease-{seconds}.json"));
+    // Among the logs, which go with the lab.
+    let file = lab.folder().join(format!("logs/lease-{seconds}.json"));
     let config = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

@@ -64,7 +64,8 @@ async fn start() -> Option<(Lab, SocketAddr)> {
     let mut lab = Lab::start(options).await.unwrap();
     lab.create_namespace("side-a").await.unwrap();
     lab.create_namespace("side-b").await.unwrap();
-    let config = lab.folder().join("profiles.json");
+    // Among the logs, which go with the lab.
+    let config = lab.folder().join("logs/profiles.json");
     std::fs::write(&config, PROFILES).unwrap();
     let address = start_plimsoll(&mut lab, "plimsoll", &["--config", &config.display().to_string()]).await;
     Some((lab, address))
