@@ -42,7 +42,7 @@ fn mistakes_are_named_before_anything_is_started() {
         (vec!["--config", &two, "--scheduler-name", "c"], vec!["--scheduler-name", "2"]),
         (vec!["--kubeconfig", "/no/such/kubeconfig"], vec!["/no/such/kubeconfig"]),
         (vec!["--kubeconfig", &not_kubeconfig], vec!["kubeconfig"]),
-        (vec!["--kubeconfig", &nobody], vec!["API server http://127.0.0.1:1/ does not answer"]),
+        (vec!["--kubeconfig", &nobody], vec!["API server at http://127.0.0.1:1/ does not answer"]),
         (vec!["--kubeconfig", &nobody, "--context", "other"], vec!["other"]),
         (vec!["--policy", "no-such-policy"], vec!["no-such-policy"]),
         (vec!["--policy", "other=best-fit"], vec!["no profile \"other\""]),
