@@ -1,6 +1,6 @@
 //! Events of pods, and the lanes on which they and conditions are sent.
 
-use crate::api::{Api, JSON, STRATEGIC_MERGE, Write};
+use crate::api::{Api, JSON, STRATEGIC_MERGE, Write, WriteError};
 use crate::driver::{Inbox, Input};
 use crate::metrics::Metrics;
 use http::Method;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -95,6 +96,9 @@ const QUEUE: usize = 1024;
 const EVENT_ATTEMPTS: Option<u32> = Some(10);
 /// How often a status is sent: for half a minute.
 const STATUS_ATTEMPTS: Option<u32> = Some(20);
+
+/// How many seconds a server may need to learn who may do what.
+const UNKNOWN_RIGHTS: u32 = 20;
 
 /// What is done on a lane.
 enum Job {
@@ -205,16 +209,20 @@ fn lane_of(uid: &str) -> usize {
 /// Does the jobs of a lane.
 async fn drive(api: Api, inbox: Inbox, metrics: Arc<Metrics>, mut jobs: mpsc::Receiver<Job>) {
     while let Some(job) = jobs.recv().await {
-        let (write, attempts, status_of) = match job {
-            Job::Event(write) => (write, EVENT_ATTEMPTS, None),
-            Job::Status(uid, write) => (write, STATUS_ATTEMPTS, Some(uid)),
+        let (write, status_of) = match job {
+            Job::Event(write) => (write, None),
+            Job::Status(uid, write) => (write, Some(uid)),
             Job::Mark(tell) => {
                 // Who waited may have been ended.
                 let _ = tell.send(());
                 continue;
             }
         };
-        let Err(error) = api.send(&write, attempts).await else { continue };
+        let sent = match status_of {
+            None => api.send(&write, EVENT_ATTEMPTS).await.map(drop),
+            Some(_) => send_status(&api, &write).await,
+        };
+        let Err(error) = sent else { continue };
         metrics.unsaid.inc();
         tracing::debug!(path = write.path, %error, "an event or condition was not written");
         if let Some(uid) = status_of {
@@ -222,6 +230,17 @@ async fn drive(api: Api, inbox: Inbox, metrics: Arc<Metrics>, mut jobs: mpsc::Re
             let _ = inbox.send(Input::Unsaid(uid)).await;
         }
     }
+}
+
+/// Writes a status. An API server that has just started knows nobody's rights yet and forbids what it will allow in a second: it is asked again.
+async fn send_status(api: &Api, write: &Write) -> Result<(), WriteError> {
+    for _ in 0..UNKNOWN_RIGHTS {
+        match api.send(write, STATUS_ATTEMPTS).await {
+            Err(WriteError::Refused { code: 401 | 403, .. }) => tokio::time::sleep(Duration::from_secs(1)).await,
+            other => return other.map(drop),
+        }
+    }
+    api.send(write, STATUS_ATTEMPTS).await.map(drop)
 }
 
 /// A time with six digits after the second, which is what MicroTime takes.
