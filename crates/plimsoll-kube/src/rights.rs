@@ -30,8 +30,8 @@ impl fmt::Display for Right {
     }
 }
 
-/// What is watched.
-const READ: &[(&str, &[&str])] = &[
+/// What is watched: by group, each in its version `v1`.
+pub const WATCHED: &[(&str, &[&str])] = &[
     (
         "",
         &[
@@ -65,7 +65,7 @@ const WRITE: &[(&str, &str, &[&str])] = &[
 /// What one who only watches has to be allowed.
 pub fn to_read() -> Vec<Right> {
     let each = |group: &'static str, resource: &'static str, verb| Right { verb, group, resource, namespace: None };
-    let pairs = READ.iter().flat_map(|(group, resources)| resources.iter().map(move |resource| (*group, *resource)));
+    let pairs = WATCHED.iter().flat_map(|(group, resources)| resources.iter().map(move |resource| (*group, *resource)));
     pairs.flat_map(|(group, resource)| ["list", "watch"].map(|verb| each(group, resource, verb))).collect()
 }
 

@@ -93,7 +93,8 @@ impl Watches {
     }
 
     fn add_refreshed<K: Watched>(&mut self, fields: Option<&'static str>, refresh: channel::Receiver<u64>) {
-        self.tasks.push(tokio::spawn(watch::<K>(self.client.clone(), fields, self.inbox.clone(), refresh)));
+        let api = kube::Api::<K>::all(self.client.clone());
+        self.tasks.push(tokio::spawn(watch(api, fields, self.inbox.clone(), refresh)));
     }
 
     /// Has the pods read anew: what another leader has bound is known before the first decision.

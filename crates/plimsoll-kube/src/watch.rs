@@ -6,9 +6,9 @@
 use crate::driver::{Closed, Inbox, Input};
 use futures_util::{StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
 use kube::runtime::utils::Backoff;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
 use plimsoll_core::engine::{Event, Object};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ fn stub<K: Watched>((namespace, name): &Key, uid: &str) -> K {
 /// Watches a kind until the inbox is closed, and says when all its objects are known: once, and once more for each time that `refresh` was
 /// raised, when they were all read anew after that.
 pub async fn watch<K: Watched>(
-    client: Client,
+    api: Api<K>,
     fields: Option<&'static str>,
     inbox: Inbox,
     mut refresh: channel::Receiver<u64>,
@@ -116,7 +116,7 @@ pub async fn watch<K: Watched>(
     let (mut owed, mut asked) = (1, *refresh.borrow_and_update());
     loop {
         let ended = tokio::select! {
-            ended = follow::<K>(&client, fields, &inbox, &mut known, &mut owed) => ended,
+            ended = follow(&api, fields, &inbox, &mut known, &mut owed) => ended,
             Ok(()) = refresh.changed() => {
                 owed += *refresh.borrow_and_update() - asked;
                 asked = *refresh.borrow();
@@ -131,7 +131,7 @@ pub async fn watch<K: Watched>(
 
 /// Follows a kind until its objects have to be read anew. It may be dropped at any time: what is known is noted once it was told.
 async fn follow<K: Watched>(
-    client: &Client,
+    api: &Api<K>,
     fields: Option<&'static str>,
     inbox: &Inbox,
     known: &mut Known,
@@ -143,7 +143,7 @@ async fn follow<K: Watched>(
     if let Some(fields) = fields {
         config = config.fields(fields);
     }
-    let events = watcher(Api::<K>::all(client.clone()), config).backoff(Pauses::default());
+    let events = watcher(api.clone(), config).backoff(Pauses::default());
     pin_mut!(events);
     let mut listed = Known::default();
     while let Some(event) = events.next().await {

@@ -45,7 +45,7 @@ pub struct World {
 /// The annotations that say what latency a pod bears, in milliseconds.
 const LATENCY: [&str; 2] = ["latencySoftConstraint", "latencyHardConstraint"];
 /// The resource of whole GPUs.
-const GPU: &str = "nvidia.com/gpu";
+pub const GPU: &str = "nvidia.com/gpu";
 /// A whole GPU, in thousandths.
 const WHOLE: u32 = 1000;
 
@@ -138,14 +138,19 @@ impl World {
     }
 }
 
-fn pod_telemetry(pod: &Pod) -> PodTelemetry {
+/// The latency that a pod bears, as its annotations say it: pleasant up to the first, bearable up to the second.
+pub fn latency_ms(pod: &Pod) -> Option<(f64, f64)> {
     let annotations = pod.metadata.annotations.as_ref();
     let [soft, hard] = LATENCY.map(|key| annotations?.get(key)?.parse::<f64>().ok().filter(|ms| *ms >= 0.0));
+    soft.zip(hard)
+}
+
+fn pod_telemetry(pod: &Pod) -> PodTelemetry {
     PodTelemetry {
         lifetime: None,
         gpus: gpus(pod).map(|count| (count, WHOLE)),
         owner: Some(owner_number(pod)),
-        latency_ms: soft.zip(hard),
+        latency_ms: latency_ms(pod),
     }
 }
 

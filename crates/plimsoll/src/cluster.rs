@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use plimsoll_core::config::parse_objects;
 use plimsoll_core::conformance::Objects;
+use plimsoll_kube::rights::WATCHED;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,36 +121,22 @@ impl From<Objects> for Cluster {
     }
 }
 
-/// All that takes part in scheduling, by the paths of the API.
-const PATHS: &[(&str, &[&str])] = &[
-    (
-        "/api/v1",
-        &[
-            "nodes",
-            "pods",
-            "namespaces",
-            "services",
-            "replicationcontrollers",
-            "persistentvolumes",
-            "persistentvolumeclaims",
-        ],
-    ),
-    ("/apis/apps/v1", &["replicasets", "statefulsets"]),
-    ("/apis/policy/v1", &["poddisruptionbudgets"]),
-    ("/apis/scheduling.k8s.io/v1", &["priorityclasses"]),
-    (
-        "/apis/storage.k8s.io/v1",
-        &["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
-    ),
-    ("/apis/resource.k8s.io/v1", &["resourceslices", "resourceclaims", "deviceclasses"]),
-];
+/// The paths of all that takes part in scheduling: what the live scheduler watches, and the classes by which pods get their priorities.
+fn paths() -> impl Iterator<Item = String> {
+    let of = |(group, kinds): &(&'static str, &'static [&'static str])| {
+        let version = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
+        kinds.iter().map(move |kind| format!("{version}/{kind}"))
+    };
+    WATCHED.iter().flat_map(of).chain(["/apis/scheduling.k8s.io/v1/priorityclasses".to_owned()])
+}
+
 /// Objects that are asked for at a time.
 const PAGE: usize = 500;
 
 async fn lists(connect: &ConnectArgs) -> Result<Vec<Value>> {
     let client = connect::client(connect.config(None).await?).await?;
     let mut lists = Vec::new();
-    for path in PATHS.iter().flat_map(|(group, kinds)| kinds.iter().map(move |kind| format!("{group}/{kind}"))) {
+    for path in paths() {
         let mut from = String::new();
         loop {
             let asked = http::Request::get(format!("{path}?limit={PAGE}{from}")).body(Vec::new())?;

@@ -5,6 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use plimsoll_core::model::{Interner, PodShape, ResourceNames};
 use plimsoll_core::state::pod_key;
 use plimsoll_kube::owner::owner_of;
+use plimsoll_kube::world::{GPU, latency_ms};
 use plimsoll_sim::workload::{Builder, GpuRequest, LatencyConstraint, Lifetime, PodRecord, Template, Workload};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -142,9 +143,6 @@ fn seen(pod: &Pod, at: Timestamp) -> Option<Seen> {
     })
 }
 
-/// The resource of whole GPUs.
-const GPU: &str = "nvidia.com/gpu";
-
 fn template(pod: &Pod) -> Option<Template> {
     let (mut strings, mut resources) = (Interner::default(), ResourceNames::default());
     let shape = PodShape::compile(pod, &mut strings, &mut resources).ok()?;
@@ -152,9 +150,6 @@ fn template(pod: &Pod) -> Option<Template> {
     let gpus = resources.get(GPU).map_or(0, |id| wanted.get(id));
     let labels = pod.metadata.labels.as_ref();
     let app = labels.and_then(|labels| labels.get("app").or_else(|| labels.get("app.kubernetes.io/name")));
-    let annotations = pod.metadata.annotations.as_ref();
-    let ms = |key: &str| annotations?.get(key)?.parse::<f64>().ok();
-    let latency = ms("latencySoftConstraint").zip(ms("latencyHardConstraint"));
     Some(Template {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         app: app.cloned(),
@@ -162,7 +157,7 @@ fn template(pod: &Pod) -> Option<Template> {
         memory: wanted.memory,
         gpu: (gpus > 0).then(|| GpuRequest { count: gpus as u32, milli: 1000, models: Vec::new() }),
         priority: shape.priority,
-        latency: latency.map(|(soft_ms, hard_ms)| LatencyConstraint { soft_ms, hard_ms }),
+        latency: latency_ms(pod).map(|(soft_ms, hard_ms)| LatencyConstraint { soft_ms, hard_ms }),
         spec: pod.spec.as_ref().and_then(constraints),
     })
 }

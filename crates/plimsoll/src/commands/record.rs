@@ -7,18 +7,19 @@ use crate::input;
 use crate::output::{Output, count};
 use crate::recording::Recording;
 use anyhow::{Context, Result, bail};
-use futures_util::{StreamExt, pin_mut};
+use futures_util::pin_mut;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
-use plimsoll_core::state::pod_key;
+use plimsoll_core::engine::{Event, Object};
+use plimsoll_kube::driver::{Inbox, Input};
+use plimsoll_kube::watch::watch;
 use plimsoll_sim::workload;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio::sync::watch as channel;
 
 /// Write down a cluster's workload, to replay it and to train on it
 ///
@@ -91,18 +92,17 @@ async fn follow(args: &Args, out: &Output) -> Result<Recording> {
     save(&recording, &args.out)?;
     out.note("recording; SIGINT or SIGTERM ends it");
     let mut stop = stop_signal()?;
-    let events = watcher(pods(client, args.namespace.as_deref()), watcher::Config::default().streaming_lists());
-    let events = events.default_backoff();
-    pin_mut!(events);
-    let mut known = Names::default();
+    let (inbox, mut events) = Inbox::new();
+    // Nobody asks for pods to be read anew.
+    tokio::spawn(watch(pods(client, args.namespace.as_deref()), None, inbox, channel::channel(0).1));
     let mut rewrite = tokio::time::interval(Duration::from_secs(args.every));
     let end = tokio::time::sleep(Duration::from_secs(args.seconds.unwrap_or(u64::from(u32::MAX))));
     pin_mut!(end);
     loop {
         tokio::select! {
-            event = events.next() => match event {
-                Some(Ok(event)) => known.take(event, &mut recording),
-                Some(Err(error)) => tracing::warn!(%error, "the watch was cut; it is taken up again"),
+            event = events.recv() => match event {
+                Some(Input::Event(event)) => take_live(&event, &mut recording),
+                Some(_) => {}
                 None => bail!("the watch of pods has ended"),
             },
             _ = rewrite.tick() => save(&recording, &args.out)?,
@@ -119,43 +119,16 @@ fn pods(client: Client, namespace: Option<&str>) -> Api<Pod> {
     }
 }
 
-/// Who is there, to find who left while the watch was cut.
-#[derive(Default)]
-struct Names {
-    here: BTreeMap<String, (String, String)>,
-    listed: BTreeMap<String, (String, String)>,
-}
-
-fn full_name(pod: &Pod) -> (String, String) {
-    (pod.metadata.namespace.clone().unwrap_or_default(), pod.metadata.name.clone().unwrap_or_default())
-}
-
-impl Names {
-    fn take(&mut self, event: watcher::Event<Pod>, recording: &mut Recording) {
-        let now = Timestamp::now();
-        match event {
-            watcher::Event::Init => self.listed.clear(),
-            watcher::Event::InitApply(pod) => {
-                self.listed.insert(pod_key(&pod.metadata), full_name(&pod));
-                recording.apply(&pod, now);
-            }
-            watcher::Event::InitDone => {
-                let listed = std::mem::take(&mut self.listed);
-                for (_, (namespace, name)) in self.here.iter().filter(|(uid, _)| !listed.contains_key(*uid)) {
-                    recording.delete(namespace, name, now);
-                }
-                self.here = listed;
-            }
-            watcher::Event::Apply(pod) => {
-                self.here.insert(pod_key(&pod.metadata), full_name(&pod));
-                recording.apply(&pod, now);
-            }
-            watcher::Event::Delete(pod) => {
-                self.here.remove(&pod_key(&pod.metadata));
-                let (namespace, name) = full_name(&pod);
-                recording.delete(&namespace, &name, now);
-            }
+/// Takes in what the watch tells.
+fn take_live(event: &Event, recording: &mut Recording) {
+    let now = Timestamp::now();
+    match event {
+        Event::Apply(Object::Pod(pod)) => recording.apply(pod, now),
+        Event::Delete(Object::Pod(pod)) => {
+            let name = |name: &Option<String>| name.clone().unwrap_or_default();
+            recording.delete(&name(&pod.metadata.namespace), &name(&pod.metadata.name), now);
         }
+        _ => {}
     }
 }
 

@@ -7,7 +7,6 @@ use crate::output::Output;
 use crate::section::{self, Section};
 use anyhow::{Context, Result, bail};
 use plimsoll_core::config::{Configuration, Profile};
-use plimsoll_core::engine::Engine;
 use plimsoll_kube::lease::Election;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, RunError, run as schedule};
@@ -90,7 +89,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let parts = Parts {
         client,
         lease_client: kube::Client::try_from(connection).context("the cluster cannot be reached")?,
-        engine: with_words(engine),
+        engine,
         host,
         election,
         listener: listener(&args.listen, out).await?,
@@ -131,12 +130,6 @@ fn tracer() -> Result<Option<Box<dyn Tracer>>> {
 /// How long the volumes of a profile's pods are waited for.
 fn patience(profile: &Profile) -> (String, Duration) {
     (profile.scheduler_name.clone(), profile.args.volume_binding.bind_timeout)
-}
-
-/// Pods that wait are told why.
-fn with_words(mut engine: Engine) -> Engine {
-    engine.set_words_messages(true);
-    engine
 }
 
 /// How one of several is elected. A shadow is not: it does nothing that another could not do beside it.
