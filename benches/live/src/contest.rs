@@ -58,6 +58,8 @@ pub struct Programs {
 pub struct Figures {
     /// Pods bound a second, from the first binding to the last.
     pub rate: f64,
+    /// Pods a second, from the first binding to the last event that says where a pod was put; where nobody else writes events.
+    pub told_rate: Option<f64>,
     /// From the start of the program to its first binding, in seconds.
     pub first_s: f64,
     /// From the first binding to that of half of the pods, in seconds.
@@ -106,7 +108,28 @@ pub async fn run(programs: &Programs, case: &Case, contestant: Contestant) -> Re
         times = watch => times??,
         dead = died(&mut lab) => return Err(dead),
     };
-    figures(process.pid, start, &times)
+    let told = match case.null_binder {
+        true => Some(told(&admin, case.pods).await?),
+        false => None,
+    };
+    figures(process.pid, start, &times, told)
+}
+
+/// When there are as many events as pods: what was only handed to somebody who writes it later is not done.
+async fn told(client: &Client, pods: usize) -> Result<Instant> {
+    let begin = Instant::now();
+    let mut count = 0;
+    while begin.elapsed() < PATIENCE {
+        let list: Value =
+            client.request(Request::get("/apis/events.k8s.io/v1/events?limit=1").body(Vec::new())?).await?;
+        let listed = list["items"].as_array().map_or(0, Vec::len);
+        count = listed + list["metadata"]["remainingItemCount"].as_u64().unwrap_or_default() as usize;
+        if count >= pods {
+            return Ok(Instant::now());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bail!("{count} events tell of {pods} bindings")
 }
 
 /// Fails when the contestant does, or takes too long.
@@ -207,12 +230,14 @@ async fn bindings(client: Client, mut version: String, pods: usize) -> Result<Ve
     }
 }
 
-fn figures(pid: u32, start: Instant, times: &[Instant]) -> Result<Figures> {
+fn figures(pid: u32, start: Instant, times: &[Instant], told: Option<Instant>) -> Result<Figures> {
     let (Some(&first), Some(&last)) = (times.first(), times.last()) else { bail!("no pod was bound") };
     let after = |part: f64| (times[((times.len() - 1) as f64 * part) as usize] - first).as_secs_f64();
     let (cpu, memory) = usage(pid)?;
+    let rate = |end: Instant| (times.len() - 1) as f64 / (end - first).as_secs_f64().max(1e-9);
     Ok(Figures {
-        rate: (times.len() - 1) as f64 / (last - first).as_secs_f64().max(1e-9),
+        rate: rate(last),
+        told_rate: told.map(rate),
         first_s: (first - start).as_secs_f64(),
         p50_s: after(0.5),
         p99_s: after(0.99),

@@ -11,9 +11,10 @@ const DATA: &str = "target/bench/live.json";
 
 /// A run on one line.
 pub fn line(figures: &Figures) -> String {
-    let Figures { rate, first_s, p50_s, p99_s, cpu_us, memory_mib } = figures;
+    let Figures { rate, told_rate, first_s, p50_s, p99_s, cpu_us, memory_mib } = figures;
+    let told = told_rate.map_or(String::new(), |rate| format!(" ({rate:.0} with their events)"));
     format!(
-        "{rate:8.0} pods/s, first after {first_s:.2} s, half after {p50_s:.2} s, 99 % after {p99_s:.2} s, {cpu_us:.0} us CPU a pod, \
+        "{rate:8.0} pods/s{told}, first after {first_s:.2} s, half after {p50_s:.2} s, 99 % after {p99_s:.2} s, {cpu_us:.0} us CPU a pod, \
          {memory_mib:.0} MiB"
     )
 }
@@ -32,6 +33,11 @@ fn medians(row: &Row) -> Figures {
     let of = |pick: fn(&Figures) -> f64| median(&row.rounds, pick);
     Figures {
         rate: of(|figures| figures.rate),
+        told_rate: row
+            .rounds
+            .iter()
+            .all(|figures| figures.told_rate.is_some())
+            .then(|| of(|figures| figures.told_rate.unwrap_or_default())),
         first_s: of(|figures| figures.first_s),
         p50_s: of(|figures| figures.p50_s),
         p99_s: of(|figures| figures.p99_s),
@@ -89,18 +95,19 @@ fn section(page: &mut String, name: &str, rows: &[&Row]) {
     }
     let _ = write!(
         page,
-        "\n## {name}\n\n{about}.\n\n| | pods/s | against kube-scheduler | of the null binder | first | half | 99 % | CPU a pod | memory |\n\
-         |---|---|---|---|---|---|---|---|---|\n"
+        "\n## {name}\n\n{about}.\n\n| | pods/s | with events | against kube-scheduler | of the null binder | first | half | 99 % | CPU a pod | memory |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n"
     );
     let rate_of = |who| rows.iter().find(|row| row.contestant == who).map(|row| medians(row).rate);
     let (stock, null) = (rate_of(Contestant::Stock), rate_of(Contestant::NullBinder));
     for row in rows {
-        let Figures { rate, first_s, p50_s, p99_s, cpu_us, memory_mib } = medians(row);
+        let Figures { rate, told_rate, first_s, p50_s, p99_s, cpu_us, memory_mib } = medians(row);
+        let told = told_rate.map_or("-".into(), |rate| format!("{rate:.0}"));
         let against = stock.map_or("-".into(), |stock| format!("{:.1} x", rate / stock));
         let share = null.map_or("-".into(), |null| format!("{:.0} %", 100.0 * rate / null));
         let _ = writeln!(
             page,
-            "| {} | {rate:.0} | {against} | {share} | {first_s:.2} s | {p50_s:.2} s | {p99_s:.2} s | {:.2} ms | {memory_mib:.0} MiB |",
+            "| {} | {rate:.0} | {told} | {against} | {share} | {first_s:.2} s | {p50_s:.2} s | {p99_s:.2} s | {:.2} ms | {memory_mib:.0} MiB |",
             row.contestant.name(),
             cpu_us / 1000.0
         );
