@@ -125,6 +125,19 @@ $(LAB)/built: lab/go.mod lab/go.sum
 	cd lab && go build -trimpath -ldflags "-s -w" -o ../$(LAB)/etcd go.etcd.io/etcd/server/v3
 	touch $@
 
+# Prometheus and a node exporter as Debian has them, unpacked where nobody else meets them.
+TELEMETRY := bin/telemetry
+TELEMETRY_PACKAGES := prometheus=2.42.0+ds-5+deb12u1 prometheus-node-exporter=1.5.0-1+b6
+
+.PHONY: telemetry
+telemetry: $(TELEMETRY)/prometheus ## Fetch the Prometheus and the node exporter that tests and `plimsoll lab up --telemetry` run
+
+$(TELEMETRY)/prometheus:
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; cd "$$folder"; \
+	apt-get download $(TELEMETRY_PACKAGES); \
+	for package in *.deb; do dpkg -x "$$package" .; done; \
+	mkdir -p $(CURDIR)/$(TELEMETRY); cp usr/bin/prometheus usr/bin/prometheus-node-exporter $(CURDIR)/$(TELEMETRY)
+
 .PHONY: e2e
 e2e: lab ## Kubernetes' own scheduling specs, with the stock scheduler and with Plimsoll; half an hour or more
 	cd lab/e2e && go test -c -trimpath -ldflags "-s -w" -o ../../$(LAB)/e2e.test .

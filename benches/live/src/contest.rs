@@ -66,6 +66,8 @@ pub struct Figures {
     pub p50_s: f64,
     /// To that of 99 % of the pods.
     pub p99_s: f64,
+    /// From the start of the program to the last binding, in seconds.
+    pub all_s: f64,
     /// Processor time of the program for each pod, its start included, in microseconds.
     pub cpu_us: f64,
     /// The most memory that it had, in MiB.
@@ -241,6 +243,7 @@ fn figures(pid: u32, start: Instant, times: &[Instant], told: Option<Instant>) -
         first_s: (first - start).as_secs_f64(),
         p50_s: after(0.5),
         p99_s: after(0.99),
+        all_s: (last - start).as_secs_f64(),
         cpu_us: cpu * 1e6 / times.len() as f64,
         memory_mib: memory,
     })

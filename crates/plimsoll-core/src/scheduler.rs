@@ -69,6 +69,15 @@ pub enum Decision {
     },
 }
 
+/// What a policy says of nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Advice {
+    /// A score for each node; the highest is the best.
+    pub scores: Vec<f64>,
+    /// Whether a learned model gave them; otherwise a heuristic did.
+    pub learned: bool,
+}
+
 /// How far a pod's decision came by the rules alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Considered {
@@ -237,6 +246,38 @@ impl Scheduler {
         }
     }
 
+    /// Judges nodes that another scheduler found feasible, by the policy of a profile, whatever profile the pod asks for. `nodes` are by index.
+    pub fn advise(&mut self, profile: &str, pod: PodId, nodes: &[NodeId]) -> Result<Advice, DecisionError> {
+        let profile = self.prepare_for(pod, Some(profile))?;
+        let ProfileAtWork { rules, policy, .. } = &mut self.profiles[profile];
+        let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
+        // Scores rest on what it prepares; whether the pod fits is for the other scheduler to say.
+        let _ = rules.pre_filter(&cycle);
+        let counters = policy.counters();
+        let fallbacks = || counters.as_ref().map_or(0, |counters| counters.fallbacks());
+        let before = fallbacks();
+        let mut scores = vec![0.0; nodes.len()];
+        let mut ranking = Ranking { cycle, rules, rng: &mut self.rng, totals: &mut self.totals };
+        let ranked = policy.rank(&mut ranking, nodes, &mut scores);
+        ranked.map_err(|problem| DecisionError::Rule { pod: cycle.state.pod_name(cycle.pod), problem })?;
+        Ok(Advice { scores, learned: counters.is_some() && fallbacks() == before })
+    }
+
+    /// What the rules of a profile have against nodes, whatever profile the pod asks for.
+    pub fn objections(&mut self, profile: &str, pod: PodId) -> Result<Vec<(NodeId, Status)>, DecisionError> {
+        let profile = self.prepare_for(pod, Some(profile))?;
+        let rules = &mut self.profiles[profile].rules;
+        let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
+        let restriction = match rules.pre_filter(&cycle) {
+            Ok(restriction) => restriction,
+            Err(status) => return Ok(cycle.state.nodes().map(|node| (node.id, status.clone())).collect()),
+        };
+        rules.filter(&cycle, &restriction);
+        let refused = rules.refused();
+        let refused = refused.iter().map(|&(node, refusal)| (node, status_of(rules, &cycle, node, refusal)));
+        Ok(refused.chain(left_out(&cycle, &restriction)).collect())
+    }
+
     /// Words why the last decision was to wait, as kube-scheduler does. Nothing may have changed since.
     pub fn failure_message(&mut self) -> Option<String> {
         let failure = self.failure.as_ref()?;
@@ -337,9 +378,14 @@ impl Scheduler {
 
     /// Brings up to date what the decision reads, and finds the profile.
     fn prepare(&mut self, pod: PodId) -> Result<usize, DecisionError> {
+        self.prepare_for(pod, None)
+    }
+
+    /// As [`Self::prepare`], with a profile that is not the pod's own.
+    fn prepare_for(&mut self, pod: PodId, profile: Option<&str>) -> Result<usize, DecisionError> {
         let known = self.state.pod(pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
         let (shape, entry) = (known.shape, self.state.shape_of(known));
-        let name = self.state.strings.resolve(entry.shape.scheduler_name);
+        let name = profile.unwrap_or_else(|| self.state.strings.resolve(entry.shape.scheduler_name));
         let Some(profile) = self.profiles.iter().position(|profile| profile.name == name) else {
             return Err(DecisionError::NoProfile { pod: self.state.pod_name(known), name: name.to_owned() });
         };

@@ -3,6 +3,7 @@
 //! The engine lives on a thread of its own and is never waited for by I/O, nor does it wait for any: writes are tasks that answer through
 //! the inbox. While too many bindings are under way no further pod is tried; that is all the throttling there is.
 
+use crate::advise::{Consultation, Judged, Objection, Placements};
 use crate::clock::Clock;
 use crate::explained::{Decisions, Explained};
 use crate::flight::{Flight, Stage, Written};
@@ -12,8 +13,10 @@ use crate::shadow::{Comparison, Shadow};
 use crate::trace::{Traced, Tracer};
 use crate::world::World;
 use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
+use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::reserve::Reservation;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -28,12 +31,14 @@ pub enum Input {
     Unsynced,
     /// A step of a binding is done, or has failed: the UID of the pod, and what came of it.
     Written(Box<str>, Written),
-    /// The status of the pod with this UID was not written.
+    /// The status of the pod with this UID, or an event of it, was not written: the next attempt says it again.
     Unsaid(Box<str>),
     /// Victims could not be removed for a pod.
     PreemptionFailed(PodRef),
     /// This process leads from now on, or no longer.
     Leads(bool),
+    /// The latencies to users that were measured and count now, by node.
+    Latencies(BTreeMap<String, f64>),
     /// Somebody wants to know how things stand.
     Ask(Question),
     /// No further pod is to be tried; what is under way ends.
@@ -50,6 +55,10 @@ pub enum Question {
     Pending(oneshot::Sender<Vec<PendingPod>>),
     /// Why a pod goes where it goes, or waits: namespace and name.
     Explain(String, String, oneshot::Sender<Option<Explained>>),
+    /// What another scheduler wants to know: the answers come in the order of its items.
+    Advise(Consultation, oneshot::Sender<Vec<Result<Judged, String>>>),
+    /// What the rules of a profile have against nodes for a pod.
+    Object(String, Box<Pod>, oneshot::Sender<Result<Vec<Objection>, String>>),
 }
 
 /// The scheduler has ended.
@@ -118,7 +127,9 @@ pub struct Driver {
     ready: Option<oneshot::Sender<()>>,
     decisions: Decisions,
     /// What is known beside the objects.
-    world: World,
+    pub(crate) world: World,
+    /// What another scheduler says it has placed.
+    pub(crate) placements: Placements,
     /// Set where another scheduler does the work: what would be done is written down, and nothing else.
     shadow: Option<Shadow>,
     tracer: Option<Box<dyn Tracer>>,
@@ -147,6 +158,7 @@ impl Driver {
             ready: Some(ready),
             decisions: Decisions::default(),
             world: settings.world,
+            placements: Placements::default(),
             shadow: settings.shadow,
             tracer: settings.tracer,
         }
@@ -183,6 +195,7 @@ impl Driver {
             }
             self.look_at_volumes();
             self.look_at_shadow();
+            self.look_at_placements();
             self.metrics.pending(&self.engine.counts());
         }
     }
@@ -200,7 +213,8 @@ impl Driver {
         let queue = self.engine.wake_at().filter(|_| self.decides()).map(|time| self.clock.moment(time));
         let volumes = self.flights.values().filter_map(|flight| flight.deadline()).min();
         let shadow = self.shadow.as_ref().and_then(Shadow::deadline);
-        let next = queue.into_iter().chain(volumes).chain(shadow).min();
+        let placements = self.placements.deadline();
+        let next = queue.into_iter().chain(volumes).chain(shadow).chain(placements).min();
         next.map_or(Duration::from_secs(3600), |moment| moment.saturating_duration_since(now))
     }
 
@@ -291,12 +305,13 @@ impl Driver {
             Input::PreemptionFailed(pod) => self.engine.preemption_failed(now, &pod),
             Input::Leads(leads) => self.leads = leads,
             Input::Unsynced => self.unsynced += 1,
+            Input::Latencies(latencies) => self.world.measured(&mut self.engine, latencies),
             Input::Ask(question) => self.answer(question),
             Input::Stop => self.stops = true,
         }
     }
 
-    fn take_event(&mut self, event: Event) {
+    pub(crate) fn take_event(&mut self, event: Event) {
         self.hear(&event);
         let now = self.clock.now();
         let told = self.world.look(&event);
@@ -356,6 +371,14 @@ impl Driver {
             Question::Explain(namespace, name, answer) => {
                 drop(answer.send(self.decisions.explain(&mut self.engine, &namespace, &name)));
             }
+            Question::Advise(mut asked, answer) => {
+                // What was placed is placed, even if nobody waits for the answer any more.
+                if answer.is_closed() {
+                    asked.items.clear();
+                }
+                drop(answer.send(self.advise(asked)));
+            }
+            Question::Object(profile, pod, answer) => drop(answer.send(self.object(&profile, &pod))),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The live driver: the engine at work on a real cluster. Watches become events, attempts become writes; there are no scheduling rules here.
 
+pub mod advise;
 pub mod api;
 pub mod clock;
 pub mod driver;

@@ -92,19 +92,16 @@ fn cut(text: &str) -> String {
 const LANES: usize = 32;
 /// Writes that may wait on a lane.
 const QUEUE: usize = 1024;
-/// How often an event is sent: for some seconds, as long as an API server takes to start.
-const EVENT_ATTEMPTS: Option<u32> = Some(10);
-/// How often a status is sent: for half a minute.
-const STATUS_ATTEMPTS: Option<u32> = Some(20);
+/// How often an event or a status is sent: for half a minute, longer than an API server takes to start.
+const ATTEMPTS: Option<u32> = Some(20);
 
 /// How many seconds a server may need to learn who may do what.
 const UNKNOWN_RIGHTS: u32 = 20;
 
 /// What is done on a lane.
 enum Job {
-    Event(Write),
-    /// The status of the pod with this UID.
-    Status(Box<str>, Write),
+    /// An event or the status of the pod with this UID.
+    Write(Box<str>, Write),
     /// Somebody waits until everything before this is done.
     Mark(oneshot::Sender<()>),
 }
@@ -148,7 +145,7 @@ impl Recorder {
 
     /// Writes the status of a pod. False, or an [`Input::Unsaid`] later, says that it is not written.
     pub fn write_status(&self, uid: &str, write: Write) -> bool {
-        self.hand(&self.statuses, uid, Job::Status(uid.into(), write))
+        self.hand(&self.statuses, uid, Job::Write(uid.into(), write))
     }
 
     /// Waits until what was to be written of a pod's status is written, or given up. Whatever ends the wait of the pod comes after that:
@@ -183,7 +180,7 @@ impl Recorder {
             "type": weight,
         });
         let write = Write::new(Method::POST, events_path(pod.namespace), JSON, &body);
-        self.hand(&self.events, pod.uid, Job::Event(write));
+        self.hand(&self.events, pod.uid, Job::Write(pod.uid.into(), write));
         name
     }
 
@@ -192,7 +189,7 @@ impl Recorder {
         let body = json!({ "series": { "count": count, "lastObservedTime": micros(Timestamp::now()) } });
         let path = format!("{}/{name}", events_path(pod.namespace));
         let write = Write::new(Method::PATCH, path, STRATEGIC_MERGE, &body);
-        self.hand(&self.events, pod.uid, Job::Event(write));
+        self.hand(&self.events, pod.uid, Job::Write(pod.uid.into(), write));
     }
 }
 
@@ -209,38 +206,31 @@ fn lane_of(uid: &str) -> usize {
 /// Does the jobs of a lane.
 async fn drive(api: Api, inbox: Inbox, metrics: Arc<Metrics>, mut jobs: mpsc::Receiver<Job>) {
     while let Some(job) = jobs.recv().await {
-        let (write, status_of) = match job {
-            Job::Event(write) => (write, None),
-            Job::Status(uid, write) => (write, Some(uid)),
+        let (uid, write) = match job {
+            Job::Write(uid, write) => (uid, write),
             Job::Mark(tell) => {
                 // Who waited may have been ended.
                 let _ = tell.send(());
                 continue;
             }
         };
-        let sent = match status_of {
-            None => api.send(&write, EVENT_ATTEMPTS).await.map(drop),
-            Some(_) => send_status(&api, &write).await,
-        };
-        let Err(error) = sent else { continue };
+        let Err(error) = send(&api, &write).await else { continue };
         metrics.unsaid.inc();
         tracing::debug!(path = write.path, %error, "an event or condition was not written");
-        if let Some(uid) = status_of {
-            // The scheduler may have ended.
-            let _ = inbox.send(Input::Unsaid(uid)).await;
-        }
+        // The scheduler may have ended.
+        let _ = inbox.send(Input::Unsaid(uid)).await;
     }
 }
 
-/// Writes a status. An API server that has just started knows nobody's rights yet and forbids what it will allow in a second: it is asked again.
-async fn send_status(api: &Api, write: &Write) -> Result<(), WriteError> {
+/// Writes. An API server that has just started knows nobody's rights yet and forbids what it will allow in a second: it is asked again.
+async fn send(api: &Api, write: &Write) -> Result<(), WriteError> {
     for _ in 0..UNKNOWN_RIGHTS {
-        match api.send(write, STATUS_ATTEMPTS).await {
+        match api.send(write, ATTEMPTS).await {
             Err(WriteError::Refused { code: 401 | 403, .. }) => tokio::time::sleep(Duration::from_secs(1)).await,
             other => return other.map(drop),
         }
     }
-    api.send(write, STATUS_ATTEMPTS).await.map(drop)
+    api.send(write, ATTEMPTS).await.map(drop)
 }
 
 /// A time with six digits after the second, which is what MicroTime takes.

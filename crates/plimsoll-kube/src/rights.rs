@@ -69,6 +69,13 @@ pub fn to_read() -> Vec<Right> {
     pairs.flat_map(|(group, resource)| ["list", "watch"].map(|verb| each(group, resource, verb))).collect()
 }
 
+/// What one who watches, and binds where another says, has to be allowed.
+pub fn to_bind() -> Vec<Right> {
+    let bind = [("pods/binding", "create"), ("pods", "get")];
+    let bind = bind.map(|(resource, verb)| Right { verb, group: "", resource, namespace: None });
+    to_read().into_iter().chain(bind).collect()
+}
+
 /// What one who schedules has to be allowed; with the namespace of its lease, if there is one.
 pub fn to_schedule(lease_namespace: Option<&str>) -> Vec<Right> {
     let mut rights = to_read();

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{oneshot, watch as channel};
+use tokio::sync::{mpsc, oneshot, watch as channel};
 use tokio::task::JoinHandle;
 
 /// What a live scheduler is made of.
@@ -42,10 +42,16 @@ pub struct Parts {
     pub engine: Engine,
     /// The name of the machine, under which events are reported.
     pub host: String,
+    /// Whether it only answers questions, and places no pod.
+    pub advises_only: bool,
     /// How it is elected; it leads at once if not given.
     pub election: Option<Election>,
     /// Where health and metrics are served, if anywhere.
     pub listener: Option<TcpListener>,
+    /// Where questions come in, from who serves more than that.
+    pub mailbox: (Inbox, mpsc::Receiver<Input>),
+    /// Becomes true once all objects are known.
+    pub ready: Arc<AtomicBool>,
     /// What nodes are like, by their labels.
     pub kinds: Vec<NodeKind>,
     /// The counters of the models that rank, by profile.
@@ -141,7 +147,7 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
     // A shadow never writes, whatever happens: its fence stays closed.
     let fence = if parts.election.is_some() || parts.shadow.is_some() { Fence::closed() } else { Fence::open() };
     let api = Api::new(parts.client.clone(), fence.clone());
-    let (inbox, receiver) = Inbox::new();
+    let (inbox, receiver) = parts.mailbox;
     let (recorder, lanes) = Recorder::new(&api, &inbox, Arc::clone(&metrics), &parts.host);
     let outbox = Outbox::new(api, inbox.clone(), Handle::current(), recorder, Arc::clone(&metrics));
     let watches = Watches::all(parts.client, inbox.clone());
@@ -162,7 +168,7 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
         tell_ready,
     );
     let mut engine = on_own_thread(driver, receiver);
-    let ready = Arc::new(AtomicBool::new(false));
+    let ready = parts.ready;
     if let Some(listener) = parts.listener {
         tokio::spawn(serve(listener, Served { metrics, ready: Arc::clone(&ready), inbox: inbox.clone() }));
     }
@@ -172,7 +178,7 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
             tracing::info!("all objects of the cluster are known");
         }
     });
-    let (tell_leads, mut leads) = channel::channel(parts.election.is_none());
+    let (tell_leads, mut leads) = channel::channel(parts.election.is_none() && !parts.advises_only);
     let elector = parts.election.map(|election| {
         let elector = Elector::new(parts.lease_client, election, fence.clone());
         let (tell_stop, stop) = channel::channel(false);
@@ -214,7 +220,7 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
 }
 
 /// Runs the engine where no other task waits for it; the handle ends with it.
-fn on_own_thread(driver: Driver, receiver: tokio::sync::mpsc::Receiver<Input>) -> JoinHandle<()> {
+fn on_own_thread(driver: Driver, receiver: mpsc::Receiver<Input>) -> JoinHandle<()> {
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || runtime.block_on(driver.run(receiver)))
 }

@@ -7,8 +7,7 @@ use crate::driver::{Closed, Inbox, Input};
 use futures_util::{StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
-use kube::runtime::utils::Backoff;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::api::{ListParams, WatchEvent, WatchParams};
 use plimsoll_core::engine::{Event, Object};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -27,9 +26,6 @@ impl<K> Watched for K where
 {
 }
 
-/// The pause before all objects are read anew because a watch could not be taken up again.
-const PAUSE: Duration = Duration::from_secs(1);
-
 /// The pauses after errors of a watch: a scheduler that hears nothing is not to wait long for a server that is back.
 #[derive(Debug, Default)]
 struct Pauses {
@@ -39,21 +35,11 @@ struct Pauses {
 impl Pauses {
     const FIRST: Duration = Duration::from_millis(200);
     const LONGEST: Duration = Duration::from_secs(5);
-}
 
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
+    fn next(&mut self) -> Duration {
         let pause = Self::FIRST.saturating_mul(1 << self.errors.min(16)).min(Self::LONGEST);
         self.errors = self.errors.saturating_add(1);
-        Some(pause)
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {
-        self.errors = 0;
+        pause
     }
 }
 
@@ -129,6 +115,15 @@ pub async fn watch<K: Watched>(
     }
 }
 
+/// After so many seconds the API server ends a watch, which is then taken up again.
+const LONGEST_WATCH: u32 = 290;
+/// A watch that has not ended so long after it should have is dead.
+const GRACE: Duration = Duration::from_secs(30);
+/// Objects on a page, where the server cannot stream them.
+const PAGE: u32 = 500;
+/// What the bookmark has that ends the objects with which a watch begins.
+const ALL_SENT: &str = "k8s.io/initial-events-end";
+
 /// Follows a kind until its objects have to be read anew. It may be dropped at any time: what is known is noted once it was told.
 async fn follow<K: Watched>(
     api: &Api<K>,
@@ -137,48 +132,178 @@ async fn follow<K: Watched>(
     known: &mut Known,
     owed: &mut u64,
 ) -> Result<(), Closed> {
-    let kind = K::kind(&()).into_owned();
-    // Lists are of the present. A streaming list may begin with what a server remembers, which may be older than what was bound before.
-    let mut config = watcher::Config::default();
-    if let Some(fields) = fields {
-        config = config.fields(fields);
-    }
-    let events = watcher(api.clone(), config).backoff(Pauses::default());
-    pin_mut!(events);
-    let mut listed = Known::default();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(watcher::Event::Init) => listed = Known::default(),
-            Ok(watcher::Event::InitApply(object)) => {
-                listed.apply(&object);
-                apply(known, object, inbox).await?;
+    let mut follower = Follower { api, fields, inbox, known, owed, version: None, listed: Known::default() };
+    let mut pauses = Pauses::default();
+    loop {
+        let heard = match &follower.version {
+            None => follower.begin().await,
+            Some(version) => {
+                let version = version.clone();
+                follower.listen(&follower.params(), &version).await
             }
-            Ok(watcher::Event::InitDone) => {
-                let listed = std::mem::take(&mut listed);
-                for gone in known.without::<K>(&listed) {
-                    inbox.send(Input::Event(Event::delete(gone))).await?;
-                }
-                *known = listed;
-                for _ in 0..std::mem::take(owed) {
-                    inbox.send(Input::Synced).await?;
-                }
+        };
+        let kind = K::kind(&());
+        match heard {
+            Ok(()) => pauses = Pauses::default(),
+            Err(Cut::Closed) => return Err(Closed),
+            Err(Cut::Expired) => {
+                tracing::warn!(%kind, "a watch cannot be taken up again; all objects are read anew");
+                tokio::time::sleep(pauses.next()).await;
+                follower.version = None;
             }
-            Ok(watcher::Event::Apply(object)) => apply(known, object, inbox).await?,
-            Ok(watcher::Event::Delete(object)) => {
-                let (key, _) = identity(&object);
-                inbox.send(Input::Event(Event::delete(object))).await?;
-                known.0.remove(&key);
+            Err(Cut::Failed(error)) => {
+                tracing::warn!(%kind, error, "a watch was cut; it is taken up again");
+                tokio::time::sleep(pauses.next()).await;
             }
-            // The watcher would ask for the same version again.
-            Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410 => {
-                tracing::warn!(kind, "a watch cannot be taken up again; all objects are read anew");
-                tokio::time::sleep(PAUSE).await;
-                return Ok(());
-            }
-            Err(error) => tracing::warn!(kind, %error, "a watch was cut; it is taken up again"),
         }
     }
-    Ok(())
+}
+
+/// Why a watch ended before its time.
+enum Cut {
+    /// Nobody listens any more.
+    Closed,
+    /// The server no longer knows what happened since.
+    Expired,
+    /// Something else, which may pass.
+    Failed(String),
+}
+
+impl From<Closed> for Cut {
+    fn from(_: Closed) -> Self {
+        Self::Closed
+    }
+}
+
+impl From<kube::Error> for Cut {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == GONE => Self::Expired,
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+const GONE: u16 = 410;
+
+/// One kind, as it is followed.
+struct Follower<'a, K> {
+    api: &'a Api<K>,
+    fields: Option<&'static str>,
+    inbox: &'a Inbox,
+    known: &'a mut Known,
+    owed: &'a mut u64,
+    /// The version up to which all is known; none while not all objects are.
+    version: Option<String>,
+    /// The objects that came since they are read anew.
+    listed: Known,
+}
+
+impl<K: Watched> Follower<'_, K> {
+    fn params(&self) -> WatchParams {
+        let params = WatchParams::default().timeout(LONGEST_WATCH);
+        match self.fields {
+            Some(fields) => params.fields(fields),
+            None => params,
+        }
+    }
+
+    /// Reads all objects, in a stream if the server can, and goes on with what happens to them.
+    async fn begin(&mut self) -> Result<(), Cut> {
+        self.listed = Known::default();
+        // Without a version the stream is of the present. With "0" it might begin with what a server remembers, which may be older than
+        // what was bound before.
+        match self.listen(&self.params().initial_events(), "").await {
+            Err(Cut::Failed(error)) if error.contains("sendInitialEvents") => self.list().await,
+            Ok(()) if self.version.is_none() => Err(Cut::Failed("it ended before all objects were sent".to_owned())),
+            heard => heard,
+        }
+    }
+
+    /// Reads all objects page by page.
+    async fn list(&mut self) -> Result<(), Cut> {
+        let mut params = ListParams::default().limit(PAGE);
+        params.field_selector = self.fields.map(str::to_owned);
+        loop {
+            let page = self.api.list(&params).await?;
+            for object in page.items {
+                self.apply(object).await?;
+            }
+            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                return self.all_sent(page.metadata.resource_version.unwrap_or_default()).await;
+            }
+        }
+    }
+
+    /// Hears a watch to its end.
+    async fn listen(&mut self, params: &WatchParams, version: &str) -> Result<(), Cut> {
+        let dead = || Cut::Failed("it was silent for too long".to_owned());
+        let end = tokio::time::Instant::now() + Duration::from_secs(LONGEST_WATCH.into()) + GRACE;
+        let events = tokio::time::timeout_at(end, self.api.watch(params, version)).await.map_err(|_| dead())??;
+        pin_mut!(events);
+        while let Some(event) = tokio::time::timeout_at(end, events.next()).await.map_err(|_| dead())? {
+            self.hear(event?).await?;
+        }
+        Ok(())
+    }
+
+    async fn hear(&mut self, event: WatchEvent<K>) -> Result<(), Cut> {
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let version = object.meta().resource_version.clone();
+                self.apply(object).await?;
+                self.reached(version);
+            }
+            WatchEvent::Deleted(object) => {
+                let version = object.meta().resource_version.clone();
+                let (key, _) = identity(&object);
+                self.inbox.send(Input::Event(Event::delete(object))).await?;
+                self.known.0.remove(&key);
+                self.listed.0.remove(&key);
+                self.reached(version);
+            }
+            WatchEvent::Bookmark(bookmark) => {
+                let version = bookmark.metadata.resource_version;
+                if bookmark.metadata.annotations.contains_key(ALL_SENT) {
+                    self.all_sent(version).await?;
+                } else {
+                    self.reached(Some(version));
+                }
+            }
+            WatchEvent::Error(status) if status.code == GONE => return Err(Cut::Expired),
+            WatchEvent::Error(status) => return Err(Cut::Failed(status.message)),
+        }
+        Ok(())
+    }
+
+    /// All is known up to a version, if all objects are.
+    fn reached(&mut self, version: Option<String>) {
+        if self.version.is_some() && version.is_some() {
+            self.version = version;
+        }
+    }
+
+    async fn apply(&mut self, object: K) -> Result<(), Cut> {
+        if self.version.is_none() {
+            self.listed.apply(&object);
+        }
+        Ok(apply(self.known, object, self.inbox).await?)
+    }
+
+    /// All objects have come: those that did not are gone.
+    async fn all_sent(&mut self, version: String) -> Result<(), Cut> {
+        let listed = std::mem::take(&mut self.listed);
+        for gone in self.known.without::<K>(&listed) {
+            self.inbox.send(Input::Event(Event::delete(gone))).await?;
+        }
+        *self.known = listed;
+        self.version = Some(version);
+        for _ in 0..std::mem::take(self.owed) {
+            self.inbox.send(Input::Synced).await?;
+        }
+        Ok(())
+    }
 }
 
 async fn apply<K: Watched>(known: &mut Known, mut object: K, inbox: &Inbox) -> Result<(), Closed> {
@@ -197,18 +322,19 @@ async fn apply<K: Watched>(known: &mut Known, mut object: K, inbox: &Inbox) -> R
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+    use std::collections::VecDeque;
+    use std::sync::{Arc, Mutex};
 
     fn pod(name: &str, uid: &str) -> Pod {
         stub(&("default".into(), name.into()), uid)
     }
 
     #[test]
-    fn pauses_grow_up_to_a_limit_and_begin_anew() {
+    fn pauses_grow_up_to_a_limit() {
         let mut pauses = Pauses::default();
-        let millis: Vec<_> = pauses.by_ref().take(7).map(|pause| pause.as_millis()).collect();
+        let millis: Vec<_> = (0..7).map(|_| pauses.next().as_millis()).collect();
         assert_eq!(millis, [200, 400, 800, 1600, 3200, 5000, 5000]);
-        pauses.reset();
-        assert_eq!(pauses.next(), Some(Pauses::FIRST));
     }
 
     #[test]
@@ -232,5 +358,102 @@ mod tests {
         listed.apply(&pod("c", "4"));
         let gone: Vec<_> = known.without::<Pod>(&listed).filter_map(|pod| pod.metadata.uid).collect();
         assert_eq!(gone, ["1", "3"]);
+    }
+
+    /// An API server that gives these answers, one after the other, and notes what it was asked; then it is silent.
+    fn scripted(answers: Vec<(u16, String)>) -> (kube::Client, Arc<Mutex<Vec<String>>>) {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
+        let notes = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            notes.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
+            let answer = answers.lock().unwrap().pop_front();
+            async move {
+                let Some((status, body)) = answer else { return std::future::pending().await };
+                let body = kube::client::Body::from(body.into_bytes());
+                http::Response::builder().status(status).body(body)
+            }
+        });
+        (kube::Client::new(service, "default"), asked)
+    }
+
+    fn event(kind: &str, name: &str, version: u32) -> String {
+        let object = json!({ "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string() } });
+        format!("{}\n", json!({ "type": kind, "object": object }))
+    }
+
+    fn all_sent(version: u32) -> String {
+        let metadata = json!({ "resourceVersion": version.to_string(), "annotations": { "k8s.io/initial-events-end": "true" } });
+        format!("{}\n", json!({ "type": "BOOKMARK", "object": { "apiVersion": "v1", "kind": "Pod", "metadata": metadata } }))
+    }
+
+    fn refusal(code: u16, message: &str) -> (u16, String) {
+        let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": "Expired", "code": code });
+        (code, status.to_string())
+    }
+
+    /// What comes of answers: so many inputs, and what was asked for them.
+    async fn heard(answers: Vec<(u16, String)>, inputs: usize) -> (Vec<String>, Vec<String>) {
+        let (client, asked) = scripted(answers);
+        let (inbox, mut receiver) = Inbox::new();
+        let watching = tokio::spawn(watch::<Pod>(Api::all(client), None, inbox, channel::channel(0).1));
+        let mut heard = Vec::new();
+        while heard.len() < inputs {
+            heard.push(match receiver.recv().await.unwrap() {
+                Input::Event(Event::Apply(Object::Pod(pod))) => format!("+{}", pod.metadata.name.unwrap()),
+                Input::Event(Event::Delete(Object::Pod(pod))) => format!("-{}", pod.metadata.name.unwrap()),
+                Input::Synced => "synced".to_owned(),
+                _ => "else".to_owned(),
+            });
+        }
+        watching.abort();
+        let asked = asked.lock().unwrap().clone();
+        (heard, asked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_objects_are_streamed_as_they_are_now_and_what_was_missed_is_found() {
+        let answers = vec![
+            (200, event("ADDED", "a", 5) + &event("ADDED", "b", 4) + &all_sent(7) + &event("MODIFIED", "a", 8)),
+            refusal(500, "for a moment"),
+            (200, event("DELETED", "b", 9)),
+            refusal(410, "too old resource version"),
+            (200, event("ADDED", "c", 12) + &all_sent(12)),
+        ];
+        let (heard, asked) = heard(answers, 7).await;
+        assert_eq!(heard, ["+a", "+b", "synced", "+a", "-b", "+c", "-a"]);
+        let version = |query: &String| {
+            let part = |key: &str| query.split('&').find_map(|part| part.strip_prefix(key)).map(str::to_owned);
+            (part("resourceVersion=").unwrap(), part("sendInitialEvents=").is_some())
+        };
+        let versions: Vec<_> = asked.iter().take(5).map(version).collect();
+        let expected = [("", true), ("8", false), ("8", false), ("9", false), ("", true)];
+        assert_eq!(versions, expected.map(|(version, all)| (version.to_owned(), all)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_ends_before_all_was_sent_begins_anew() {
+        let answers = vec![(200, event("ADDED", "a", 5)), (200, event("ADDED", "b", 6) + &all_sent(7))];
+        let (heard, _) = heard(answers, 4).await;
+        assert_eq!(heard, ["+a", "+b", "-a", "synced"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_streams_no_lists_is_asked_page_by_page() {
+        let page = |name: &str, token: &str| {
+            let item = json!({ "metadata": { "name": name, "namespace": "default", "uid": name } });
+            let meta = json!({ "resourceVersion": "9", "continue": token });
+            (200, json!({ "kind": "PodList", "apiVersion": "v1", "metadata": meta, "items": [item] }).to_string())
+        };
+        let answers = vec![
+            refusal(422, "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
+            page("a", "more"),
+            page("b", ""),
+            (200, event("ADDED", "c", 10)),
+        ];
+        let (heard, asked) = heard(answers, 4).await;
+        assert_eq!(heard, ["+a", "+b", "synced", "+c"]);
+        assert!(asked[2].contains("continue=more") && asked[3].contains("resourceVersion=9"), "{asked:?}");
     }
 }

@@ -40,6 +40,10 @@ impl NodeKind {
 pub struct World {
     kinds: Vec<NodeKind>,
     start: Instant,
+    /// Latencies that were measured, by node: they count more than what a kind says.
+    measured: BTreeMap<String, f64>,
+    /// What the kind of a node says, by node.
+    by_kind: BTreeMap<String, f64>,
 }
 
 /// The annotations that say what latency a pod bears, in milliseconds.
@@ -62,7 +66,7 @@ pub struct Told(About);
 impl World {
     /// The first of these kinds that a node is of says what it is like.
     pub fn new(kinds: Vec<NodeKind>) -> Self {
-        Self { kinds, start: Instant::now() }
+        Self { kinds, start: Instant::now(), measured: BTreeMap::new(), by_kind: BTreeMap::new() }
     }
 
     /// The time, on the clock of what is told. It counts from the start of the process: models reckon with small numbers.
@@ -89,22 +93,27 @@ impl World {
     }
 
     /// Tells the engine, which has taken in the event.
-    pub fn tell(&self, engine: &mut Engine, told: Told) {
+    pub fn tell(&mut self, engine: &mut Engine, told: Told) {
         let state = &mut engine.scheduler().state;
         match told.0 {
             About::Node(node) => {
                 let name = node.metadata.name.as_deref().unwrap_or_default();
                 let kind = self.kinds.iter().find(|kind| kind.is_kind_of(&node));
                 let (Some(kind), Some(id)) = (kind, state.node_named(name)) else { return };
+                match kind.latency_ms {
+                    Some(latency) => self.by_kind.insert(name.to_owned(), latency),
+                    None => self.by_kind.remove(name),
+                };
+                let latency = self.measured.get(name).copied().or(kind.latency_ms);
                 let known = state.telemetry.node(id);
                 let same = known.power == kind.power
-                    && (known.price, known.carbon, known.latency_ms) == (kind.price, kind.carbon, kind.latency_ms)
+                    && (known.price, known.carbon, known.latency_ms) == (kind.price, kind.carbon, latency)
                     && known.sleep_watts.to_bits() == kind.sleep_watts.to_bits();
                 if !same {
                     state.tell(id, |known| {
                         known.power.clone_from(&kind.power);
                         known.sleep_watts = kind.sleep_watts;
-                        (known.price, known.carbon, known.latency_ms) = (kind.price, kind.carbon, kind.latency_ms);
+                        (known.price, known.carbon, known.latency_ms) = (kind.price, kind.carbon, latency);
                     });
                 }
             }
@@ -119,6 +128,19 @@ impl World {
                 }
             }
             About::Else => {}
+        }
+    }
+
+    /// Tells the latencies that were measured and count now. Of other nodes what their kind says is known, or nothing.
+    pub fn measured(&mut self, engine: &mut Engine, latencies: BTreeMap<String, f64>) {
+        let before = std::mem::replace(&mut self.measured, latencies);
+        let state = &mut engine.scheduler().state;
+        for name in before.keys().chain(self.measured.keys()) {
+            let Some(id) = state.node_named(name) else { continue };
+            let latency = self.measured.get(name).or_else(|| self.by_kind.get(name)).copied();
+            if state.telemetry.node(id).latency_ms != latency {
+                state.tell(id, |known| known.latency_ms = latency);
+            }
         }
     }
 
@@ -167,7 +189,7 @@ mod tests {
     use plimsoll_core::config::Configuration;
     use serde_json::{Value, json};
 
-    fn engine_with(world: &World, events: Vec<Event>) -> Engine {
+    fn engine_with(world: &mut World, events: Vec<Event>) -> Engine {
         let mut engine = Engine::new(&Configuration::default(), 1);
         for event in events {
             let told = world.look(&event);
@@ -204,23 +226,43 @@ mod tests {
             ..NodeKind::default()
         };
         let any = NodeKind { price: Some(9.0), ..NodeKind::default() };
-        let world = World::new(vec![labelled("big", 1.0), labelled("small", 2.0), any]);
+        let mut world = World::new(vec![labelled("big", 1.0), labelled("small", 2.0), any]);
         for (label, price) in [("big", 1.0), ("small", 2.0), ("other", 9.0)] {
-            let engine = engine_with(&world, vec![node(&json!({ "type": label }))]);
+            let engine = engine_with(&mut world, vec![node(&json!({ "type": label }))]);
             let state = engine.state();
             assert_eq!(state.telemetry.node(state.node_named("n").unwrap()).price, Some(price));
         }
     }
 
     #[test]
+    fn what_is_measured_counts_more_than_what_a_kind_says_until_it_is_stale() {
+        let mut world = World::new(vec![NodeKind { latency_ms: Some(9.0), ..NodeKind::default() }]);
+        let mut engine = engine_with(&mut world, vec![node(&json!({}))]);
+        let latency = |engine: &Engine| {
+            let state = engine.state();
+            state.telemetry.node(state.node_named("n").unwrap()).latency_ms
+        };
+        assert_eq!(latency(&engine), Some(9.0));
+        world.measured(&mut engine, [("n".to_owned(), 20.0), ("gone".to_owned(), 1.0)].into());
+        assert_eq!(latency(&engine), Some(20.0));
+        let again = node(&json!({ "a": "b" }));
+        let told = world.look(&again);
+        engine.apply(Duration::ZERO, again).unwrap();
+        world.tell(&mut engine, told);
+        assert_eq!(latency(&engine), Some(20.0), "what is told of the node again changes nothing");
+        world.measured(&mut engine, BTreeMap::new());
+        assert_eq!(latency(&engine), Some(9.0));
+    }
+
+    #[test]
     fn a_node_is_awake_while_it_has_pods() {
-        let world = World::new(Vec::new());
+        let mut world = World::new(Vec::new());
         let awake = |engine: &Engine| {
             let state = engine.state();
             state.telemetry.node(state.node_named("n").unwrap()).awake_since.is_some()
         };
-        assert!(!awake(&engine_with(&world, vec![node(&json!({}))])));
-        let mut engine = engine_with(&world, vec![node(&json!({})), Event::apply(pod(Some("n")))]);
+        assert!(!awake(&engine_with(&mut world, vec![node(&json!({}))])));
+        let mut engine = engine_with(&mut world, vec![node(&json!({})), Event::apply(pod(Some("n")))]);
         assert!(awake(&engine));
         let gone = Event::delete(pod(Some("n")));
         let told = world.look(&gone);
@@ -231,8 +273,8 @@ mod tests {
 
     #[test]
     fn pods_tell_their_owner_gpus_and_latency() {
-        let world = World::new(Vec::new());
-        let engine = engine_with(&world, vec![node(&json!({})), Event::apply(pod(None))]);
+        let mut world = World::new(Vec::new());
+        let engine = engine_with(&mut world, vec![node(&json!({})), Event::apply(pod(None))]);
         let told = engine.state().telemetry.pod(engine.state().pod_id("u").unwrap());
         assert_eq!(told.gpus, Some((2, 1000)));
         assert_eq!(told.latency_ms, Some((20.0, 30.0)));

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use plimsoll_kube::rights::{self, Right};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -83,6 +84,25 @@ async fn version_of(client: &kube::Client) -> Result<Info, kube::Error> {
                 tries += 1;
             }
             answered => return answered,
+        }
+    }
+}
+
+/// Says what the API server would refuse before anything is tried.
+pub async fn check_rights(client: &kube::Client, needed: Vec<Right>) -> Result<()> {
+    match rights::missing(client, needed).await {
+        Ok(missing) if missing.is_empty() => Ok(()),
+        Ok(missing) => {
+            let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+            bail!(
+                "the API server does not allow what a scheduler must do: {}; bind its user to the cluster roles system:kube-scheduler and \
+                 system:volume-scheduler, or grant these",
+                missing.join(", ")
+            )
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the API server does not say what this user may do; what it refuses will be told as it happens");
+            Ok(())
         }
     }
 }

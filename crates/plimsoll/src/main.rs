@@ -8,6 +8,8 @@ mod dry_run;
 mod evaluation;
 mod figures;
 mod input;
+#[cfg(all(feature = "burn", target_os = "linux"))]
+mod live_thesis;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod output;
@@ -17,6 +19,7 @@ mod scenario_args;
 mod section;
 #[cfg(feature = "burn")]
 mod serve;
+mod telemetry;
 mod workload_args;
 
 use anyhow::Result;
@@ -50,6 +53,7 @@ enum Command {
     Models(commands::models::Args),
     Tune(commands::tune::Args),
     Run(commands::run::Args),
+    Serve(commands::serve::Args),
     Record(commands::record::Args),
     Demo(commands::demo::Args),
     #[cfg(target_os = "linux")]
@@ -116,6 +120,7 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Models(args) => commands::models::run(args, out),
         Command::Tune(args) => commands::tune::run(args, out),
         Command::Run(args) => commands::run::run(args, out),
+        Command::Serve(args) => commands::serve::run(args, out),
         Command::Record(args) => commands::record::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
         #[cfg(target_os = "linux")]

@@ -8,6 +8,7 @@ use plimsoll_core::policy::Counters;
 use plimsoll_core::telemetry::PowerCurve;
 use plimsoll_kube::world::NodeKind;
 use plimsoll_sim::world::catalogue::Catalogue;
+use plimsoll_telemetry::Query;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,8 @@ pub struct Section {
     pub catalogue: Option<PathBuf>,
     /// What nodes are like; the first whose labels a node has counts.
     pub nodes: Vec<NodeSection>,
+    /// Where it is read how things really are.
+    pub telemetry: TelemetrySection,
     /// What is never exceeded.
     pub guard_rails: GuardRails,
 }
@@ -64,6 +67,59 @@ pub struct NodeSection {
     pub carbon: Option<f64>,
     /// Milliseconds to users.
     pub latency_ms: Option<f64>,
+}
+
+/// Where it is read how things really are.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TelemetrySection {
+    /// A Prometheus that is asked.
+    pub prometheus: Option<PrometheusSection>,
+    /// Whether the resource metrics API is asked, which metrics-server serves.
+    pub resource_metrics: bool,
+    /// How often everything is read, in seconds.
+    pub interval_seconds: f64,
+    /// After how many seconds a reading does not count any more.
+    pub stale_after_seconds: f64,
+    /// For how many seconds readings are kept.
+    pub window_seconds: f64,
+}
+
+impl Default for TelemetrySection {
+    fn default() -> Self {
+        Self {
+            prometheus: None,
+            resource_metrics: false,
+            interval_seconds: 15.0,
+            stale_after_seconds: 60.0,
+            window_seconds: 600.0,
+        }
+    }
+}
+
+/// A Prometheus, and what it is asked.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PrometheusSection {
+    /// Its URL.
+    pub address: String,
+    /// Sets of queries, by name.
+    #[serde(default = "node_exporter")]
+    pub sets: Vec<String>,
+    /// Further queries; one for a metric that a set asks for, too, stands in its place.
+    #[serde(default)]
+    pub queries: Vec<Query>,
+}
+
+impl PrometheusSection {
+    /// A Prometheus that is asked what node exporters tell.
+    pub fn at(address: &str) -> Self {
+        Self { address: address.to_owned(), sets: node_exporter(), queries: Vec::new() }
+    }
+}
+
+fn node_exporter() -> Vec<String> {
+    vec!["node-exporter".to_owned()]
 }
 
 /// What is never exceeded.
@@ -138,6 +194,12 @@ fn parse_section(name: &str, document: &str) -> Result<Section> {
     ensure!(
         rails.decision_deadline_ms.is_finite() && rails.decision_deadline_ms > 0.0,
         "{name}: guardRails.decisionDeadlineMs must be more than zero"
+    );
+    let telemetry = &section.telemetry;
+    let seconds = [telemetry.interval_seconds, telemetry.stale_after_seconds, telemetry.window_seconds];
+    ensure!(
+        seconds.iter().all(|seconds| (0.1..=1e6).contains(seconds)),
+        "{name}: telemetry: intervalSeconds, staleAfterSeconds and windowSeconds must be from 0.1 to 1000000"
     );
     ensure!(rails.max_in_flight > 0, "{name}: guardRails.maxInFlight must be more than zero");
     Ok(section)

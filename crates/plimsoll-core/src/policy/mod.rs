@@ -61,6 +61,11 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// How often the heuristic took a decision alone.
+    pub fn fallbacks(&self) -> u64 {
+        [&self.outside, &self.not_finite, &self.late].map(|counter| counter.load(Ordering::Relaxed)).iter().sum()
+    }
+
     /// Counts.
     pub fn count(counter: &AtomicU64, by: u64) {
         counter.fetch_add(by, Ordering::Relaxed);

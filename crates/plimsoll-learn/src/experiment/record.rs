@@ -45,7 +45,8 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn push(&self, sample: Sample) {
+    /// Takes note of a step.
+    pub fn push(&self, sample: Sample) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
     }
 }
@@ -61,7 +62,12 @@ impl Watched {
     /// Records what happens in an environment.
     pub fn new(environment: ClusterEnvironment) -> (Self, Recorder) {
         let recorder = Recorder::default();
-        (Self { environment, recorder: recorder.clone() }, recorder)
+        (Self::with(environment, recorder.clone()), recorder)
+    }
+
+    /// Records what happens in an environment with others that are recorded.
+    pub fn with(environment: ClusterEnvironment, recorder: Recorder) -> Self {
+        Self { environment, recorder }
     }
 }
 

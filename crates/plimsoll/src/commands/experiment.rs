@@ -2,6 +2,8 @@
 
 use crate::Verdict;
 use crate::figures::Format;
+#[cfg(target_os = "linux")]
+use crate::live_thesis::LiveStage;
 use crate::output::{BAD, DIM, GOOD, HEADING, Output};
 use crate::serve::{self, Page};
 use anyhow::{Context, Result};
@@ -55,12 +57,20 @@ struct ThesisArgs {
     /// How many nodes there are
     #[arg(long, value_name = "N", default_value_t = 4)]
     nodes: usize,
-    /// Rounds of test 1
-    #[arg(long, value_name = "N", default_value_t = 500)]
-    rounds: u32,
-    /// Pods of test 2
-    #[arg(long, value_name = "N", default_value_t = 500)]
-    pods: u32,
+    /// Rounds of test 1; 500 if not given, or 3 on a cluster
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// Pods of test 2; 500 if not given, or 120 on a cluster
+    #[arg(long, value_name = "N")]
+    pods: Option<u32>,
+    /// Run the tests on a real control plane, whose stock kube-scheduler has our plugin, instead of in simulation
+    #[cfg(target_os = "linux")]
+    #[arg(long)]
+    live: bool,
+    /// The kube-scheduler with our plugin, which `make plugin` builds
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "FILE", default_value = "bin/plimsoll-kube-scheduler", requires = "live")]
+    scheduler: PathBuf,
     /// Steps of training; as in the thesis if not given
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
@@ -81,12 +91,9 @@ struct QtableArgs {
 /// Runs the experiment.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     let (common, experiment) = match args.which {
-        Which::Thesis(ThesisArgs { common, nodes, rounds, pods, steps }) => {
-            let mut settings =
-                thesis::ThesisSettings { seed: common.seed, nodes, rounds, pods, ..thesis::ThesisSettings::default() };
-            settings.agent.steps = steps.unwrap_or(settings.agent.steps);
-            let (_, experiment) = thesis::run(&settings, &mut progress(out, &common)?)?;
-            (common, experiment)
+        Which::Thesis(args) => {
+            let experiment = thesis(&args, out)?;
+            (args.common, experiment)
         }
         Which::Qtable(QtableArgs { common, lookaheads, steps }) => {
             let mut settings =
@@ -105,6 +112,29 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         Format::Table => print(&experiment, out)?,
     }
     Ok(Verdict::Good)
+}
+
+/// The steps that a cluster takes seconds for.
+#[cfg(target_os = "linux")]
+const LIVE: (u32, u32) = (3, 120);
+
+fn thesis(args: &ThesisArgs, out: &Output) -> Result<Experiment> {
+    let mut settings =
+        thesis::ThesisSettings { seed: args.common.seed, nodes: args.nodes, ..thesis::ThesisSettings::default() };
+    #[cfg(target_os = "linux")]
+    if args.live {
+        (settings.rounds, settings.pods) = LIVE;
+    }
+    settings.rounds = args.rounds.unwrap_or(settings.rounds);
+    settings.pods = args.pods.unwrap_or(settings.pods);
+    settings.agent.steps = args.steps.unwrap_or(settings.agent.steps);
+    let mut progress = progress(out, &args.common)?;
+    #[cfg(target_os = "linux")]
+    if args.live {
+        let mut stage = LiveStage::start(args.nodes, &args.scheduler)?;
+        return Ok(thesis::run_on(&settings, &mut stage, &mut progress)?.1);
+    }
+    Ok(thesis::run(&settings, &mut progress)?.1)
 }
 
 /// Says what is done next, and has it served as far as it has come.

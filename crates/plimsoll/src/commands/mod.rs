@@ -17,6 +17,7 @@ pub mod policies;
 pub mod record;
 pub mod run;
 pub mod scenario;
+pub mod serve;
 pub mod simulate;
 pub mod trace;
 pub mod train;

@@ -5,8 +5,10 @@ use crate::connect::{self, ConnectArgs};
 use crate::input;
 use crate::output::Output;
 use crate::section::{self, Section};
+use crate::telemetry;
 use anyhow::{Context, Result, bail};
 use plimsoll_core::config::{Configuration, Profile};
+use plimsoll_kube::driver::Inbox;
 use plimsoll_kube::lease::Election;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, RunError, run as schedule};
@@ -15,6 +17,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -85,14 +88,23 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let client = connect::client(connection.clone()).await?;
     let host = host();
     let election = election(args, configuration, &host);
-    check_rights(&client, args.shadow.is_some(), election.as_ref()).await?;
+    let needed = match args.shadow.is_some() {
+        true => rights::to_read(),
+        false => rights::to_schedule(election.as_ref().map(|election| election.namespace.as_str())),
+    };
+    connect::check_rights(&client, needed).await?;
+    let (inbox, receiver) = Inbox::new();
+    telemetry::start(&section.telemetry, None, &client, &inbox)?;
     let parts = Parts {
         client,
         lease_client: kube::Client::try_from(connection).context("the cluster cannot be reached")?,
         engine,
         host,
+        advises_only: false,
         election,
         listener: listener(&args.listen, out).await?,
+        mailbox: (inbox, receiver),
+        ready: Arc::default(),
         kinds,
         counters,
         max_in_flight: section.guard_rails.max_in_flight,
@@ -146,29 +158,6 @@ fn election(args: &Args, configuration: &Configuration, host: &str) -> Option<El
     })
 }
 
-/// Says what the API server would refuse before anything is tried.
-async fn check_rights(client: &kube::Client, only_watches: bool, election: Option<&Election>) -> Result<()> {
-    let needed = match only_watches {
-        true => rights::to_read(),
-        false => rights::to_schedule(election.map(|election| election.namespace.as_str())),
-    };
-    match rights::missing(client, needed).await {
-        Ok(missing) if missing.is_empty() => Ok(()),
-        Ok(missing) => {
-            let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
-            bail!(
-                "the API server does not allow what a scheduler must do: {}; bind its user to the cluster roles system:kube-scheduler and \
-                 system:volume-scheduler, or grant these",
-                missing.join(", ")
-            )
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the API server does not say what this user may do; what it refuses will be told as it happens");
-            Ok(())
-        }
-    }
-}
-
 async fn listener(address: &str, out: &Output) -> Result<Option<TcpListener>> {
     if address == "off" {
         return Ok(None);
@@ -190,7 +179,7 @@ fn book(path: &Path) -> Result<Box<dyn Write + Send>> {
 }
 
 /// The name of this machine.
-fn host() -> String {
+pub fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 

@@ -141,9 +141,13 @@ async fn a_shadow_binds_nothing_and_a_recording_can_be_replayed() {
 
 /// Events of another process than the stock scheduler would be the shadow's.
 async fn only_the_stock_scheduler_spoke(objects: &Objects) {
-    let events = objects.list("Event").await;
-    let scheduled = events.iter().filter(|event| event["reason"] == "Scheduled").count();
-    assert_eq!(scheduled, PODS, "{events:#?}");
+    let events = eventually("an event tells of each binding", || async {
+        let events = objects.list("Event").await;
+        let scheduled = events.iter().filter(|event| event["reason"] == "Scheduled").count();
+        if scheduled >= PODS { Ok(events) } else { Err(format!("{scheduled} of {PODS}")) }
+    })
+    .await;
+    assert_eq!(events.iter().filter(|event| event["reason"] == "Scheduled").count(), PODS, "{events:#?}");
     let instances = events.iter().filter_map(|event| event["reportingInstance"].as_str());
     let strangers: Vec<_> =
         instances.filter(|name| !name.is_empty() && !name.starts_with("default-scheduler-")).collect();

@@ -1,6 +1,6 @@
 //! The cluster of the experiment: like nodes, each with its own latency to users.
 
-use super::{Policy, ThesisSettings};
+use super::{Policy, ThesisSettings, Trial};
 use crate::environment::{ClusterEnvironment, ClusterSettings, Shuffle};
 use crate::error::LearnError;
 use crate::observation::{Observation, Observe, Plain};
@@ -41,7 +41,7 @@ pub enum Test {
 /// What the thesis' agent sees of a node, in the units in which Prometheus tells it: shares would make one pod a difference of hundredths
 /// between nodes whose worth differs by hundreds, which so short a training does not come to tell apart.
 #[derive(Default)]
-struct Exported {
+pub struct Exported {
     plain: Plain,
 }
 
@@ -156,15 +156,24 @@ pub fn training(settings: &ThesisSettings, reward: &str) -> Result<ClusterEnviro
     ClusterEnvironment::new(episodes, Exported::default(), rewards(reward)?, settings)
 }
 
+/// How many nodes latencies move on by at each change.
+fn moves(nodes: usize) -> usize {
+    (nodes - 2).max(1)
+}
+
+/// The latencies of nodes at a step of a test.
+pub fn latencies_at(settings: &ThesisSettings, trial: &Trial, step: usize) -> Vec<f64> {
+    let changed = match trial.test {
+        Test::One => 0,
+        Test::Two => changes(settings).iter().filter(|change| step >= **change).count(),
+    };
+    latencies(trial.nodes, changed * moves(trial.nodes))
+}
+
 /// The environment of a test.
-pub fn test(
-    settings: &ThesisSettings,
-    test: Test,
-    policy: Policy,
-    nodes: usize,
-    shuffle: Shuffle,
-) -> Result<ClusterEnvironment, LearnError> {
+pub fn test(settings: &ThesisSettings, trial: &Trial) -> Result<ClusterEnvironment, LearnError> {
     let settings = settings.clone();
+    let Trial { policy, test, nodes, shuffle } = *trial;
     let alive = alive(&settings, policy);
     let episodes = move |seed: u64| {
         let constant = || latencies(nodes, 0).into_iter().map(|ms| vec![(Duration::ZERO, ms)]).collect::<Vec<_>>();
@@ -179,7 +188,7 @@ pub fn test(
                 for (change, step) in changes(&settings).into_iter().enumerate() {
                     // Between two creations, so that it is plain which come after it.
                     let at = Duration::from_secs_f64((step as f64 - 0.5) * two.interval_s);
-                    let moved = latencies(nodes, (change + 1) * (nodes - 2).max(1));
+                    let moved = latencies(nodes, (change + 1) * moves(nodes));
                     steps.iter_mut().zip(moved).for_each(|(steps, ms)| steps.push((at, ms)));
                 }
                 (Generator::Thesis2(two), steps)

@@ -4,6 +4,7 @@
 //! Test 1 creates one-pod deployments one by one, deletes all, and begins again. Test 2 keeps as many alive, deleting the oldest for each new
 //! one, while the latencies of nodes change twice.
 
+mod advised;
 mod cluster;
 mod findings;
 mod plots;
@@ -17,7 +18,8 @@ use crate::agent::{Agent, Report};
 use crate::environment::{Environment, Shuffle};
 use crate::error::LearnError;
 use crate::network::{Network, NetworkKind, NetworkSpec};
-use cluster::Test;
+pub use advised::{Advised, Seat};
+pub use cluster::{Test, latencies_at};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the experiment is made of.
@@ -127,6 +129,47 @@ impl Trainer for DqnTrainer {
         }
         let network = Network::with_weights(&spec, agent.weights())?;
         Ok(Trained { chooser: Box::new(Greedy(network)), reports })
+    }
+}
+
+/// A test that a policy goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trial {
+    /// The policy.
+    pub policy: Policy,
+    /// The test.
+    pub test: Test,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// How the nodes are ordered that a policy sees.
+    pub shuffle: Shuffle,
+}
+
+/// Where tests are run.
+pub trait Stage {
+    /// Runs a test and records its steps. The default scheduler chooses where there is no chooser; one that is taken out is put back.
+    fn run(
+        &mut self,
+        settings: &ThesisSettings,
+        trial: &Trial,
+        chooser: &mut Option<Box<dyn Chooser>>,
+        recorder: &Recorder,
+    ) -> Result<(), LearnError>;
+}
+
+/// Tests in simulation.
+pub struct Simulated;
+
+impl Stage for Simulated {
+    fn run(
+        &mut self,
+        settings: &ThesisSettings,
+        trial: &Trial,
+        chooser: &mut Option<Box<dyn Chooser>>,
+        recorder: &Recorder,
+    ) -> Result<(), LearnError> {
+        let watched = Watched::with(cluster::test(settings, trial)?, recorder.clone());
+        walk(watched, chooser.as_deref_mut(), settings.seed)
     }
 }
 
@@ -243,13 +286,24 @@ impl Board {
 /// Runs the experiment as the thesis did.
 pub fn run(settings: &ThesisSettings, progress: Progress<'_>) -> Result<(Runs, Experiment), LearnError> {
     let trainer = DqnTrainer { settings: settings.agent.clone(), seed: settings.seed };
-    run_with(settings, &trainer, progress)
+    run_with(settings, &trainer, &mut Simulated, progress)
+}
+
+/// Runs the experiment with tests somewhere else. Policies learn in simulation.
+pub fn run_on(
+    settings: &ThesisSettings,
+    stage: &mut dyn Stage,
+    progress: Progress<'_>,
+) -> Result<(Runs, Experiment), LearnError> {
+    let trainer = DqnTrainer { settings: settings.agent.clone(), seed: settings.seed };
+    run_with(settings, &trainer, stage, progress)
 }
 
 /// Runs the experiment with policies that are trained otherwise.
 pub fn run_with(
     settings: &ThesisSettings,
     trainer: &dyn Trainer,
+    stage: &mut dyn Stage,
     progress: Progress<'_>,
 ) -> Result<(Runs, Experiment), LearnError> {
     if settings.nodes < 3 || settings.pods < 3 * settings.alive || settings.rounds == 0 {
@@ -272,11 +326,10 @@ pub fn run_with(
             chooser = Some(trained.chooser);
         }
         progress(&format!("testing {}", policy.name()), &draw);
-        let mut chooser = chooser.as_deref_mut();
         let mut test = |part: Part, test: Test, nodes: usize, shuffle: Shuffle| {
-            let (watched, recorder) = Watched::new(cluster::test(settings, test, policy, nodes, shuffle)?);
-            board.begin(part, policy, recorder);
-            walk(watched, chooser.as_deref_mut(), settings.seed)?;
+            let recorder = Recorder::default();
+            board.begin(part, policy, recorder.clone());
+            stage.run(settings, &Trial { policy, test, nodes, shuffle }, &mut chooser, &recorder)?;
             board.end(Vec::new());
             Ok::<(), LearnError>(())
         };

@@ -55,7 +55,7 @@ fn held(experiment: &Experiment, words: &str) -> bool {
 
 #[test]
 fn every_finding_holds_for_perfect_policies() {
-    let (runs, experiment) = run_with(&small(), &Rules(["fullest", "emptiest", "nearest"]), &mut |_, _| {}).unwrap();
+    let (runs, experiment) = run_with(&small(), &Rules(["fullest", "emptiest", "nearest"]), &mut Simulated, &mut |_, _| {}).unwrap();
     let failed: Vec<_> = experiment.findings.iter().filter(|finding| !finding.held).collect();
     assert!(failed.is_empty(), "{failed:?}");
     assert_eq!(experiment.findings.len(), 16);
@@ -68,7 +68,7 @@ fn every_finding_holds_for_perfect_policies() {
 
 #[test]
 fn findings_do_not_hold_for_policies_that_do_something_else() {
-    let (_, experiment) = run_with(&small(), &Rules(["emptiest", "fullest", "fullest"]), &mut |_, _| {}).unwrap();
+    let (_, experiment) = run_with(&small(), &Rules(["emptiest", "fullest", "fullest"]), &mut Simulated, &mut |_, _| {}).unwrap();
     for words in
         ["EE keeps one node", "LB spreads", "EL-RL follows", "EE still works", "LB still works", "EL-RL still works"]
     {
@@ -82,7 +82,7 @@ fn findings_do_not_hold_for_policies_that_do_something_else() {
 #[test]
 fn what_cannot_be_run_is_refused() {
     let settings = ThesisSettings { nodes: 2, ..small() };
-    let error = run_with(&settings, &Rules(["fullest"; 3]), &mut |_, _| {}).unwrap_err().to_string();
+    let error = run_with(&settings, &Rules(["fullest"; 3]), &mut Simulated, &mut |_, _| {}).unwrap_err().to_string();
     assert!(error.contains("at least 3 nodes"), "{error}");
 }
 
@@ -105,7 +105,8 @@ fn a_learned_policy_is_made_of_a_network() {
 fn nodes_are_seen_in_the_units_of_prometheus() {
     let settings = small();
     let mut environment: ClusterEnvironment =
-        cluster::test(&settings, Test::One, Policy::Ee, settings.nodes, Shuffle::Never).unwrap();
+        cluster::test(&settings, &Trial { policy: Policy::Ee, test: Test::One, nodes: settings.nodes, shuffle: Shuffle::Never })
+            .unwrap();
     environment.reset(1).unwrap();
     assert_eq!(environment.observation().node(0), [0.0, 16.0, 0.0, 0.0, 12.0, 1.0]);
     environment.step(0).unwrap();
@@ -117,7 +118,7 @@ fn nodes_are_seen_in_the_units_of_prometheus() {
 fn what_there_is_so_far_can_be_drawn_at_any_time() {
     let mut pages = Vec::new();
     let mut draw = |what: &str, draw: &Draw| pages.push((what.to_owned(), draw()));
-    run_with(&small(), &Rules(["fullest", "emptiest", "nearest"]), &mut draw).unwrap();
+    run_with(&small(), &Rules(["fullest", "emptiest", "nearest"]), &mut Simulated, &mut draw).unwrap();
     let count = |what: &str| {
         let (_, page) = pages.iter().find(|(next, _)| next == what).unwrap();
         (page.findings.len(), page.sections.len())

@@ -1,0 +1,74 @@
+//! Answers that are not the wanted ones, always as JSON: `{"error": "..."}`.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
+
+/// What is wrong.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Problem {
+    /// What is wrong, and what can be done.
+    pub error: String,
+}
+
+/// A request that is not carried out.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    pub status: StatusCode,
+    pub problem: Problem,
+    /// Seconds after which it may be asked again.
+    pub retry_after: Option<u32>,
+}
+
+impl Refused {
+    /// A refusal with what is wrong.
+    pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, problem: Problem { error: error.into() }, retry_after: None }
+    }
+
+    /// What is asked for cannot be.
+    pub fn unprocessable(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, error)
+    }
+
+    /// It may be asked again in a second.
+    pub fn busy(error: impl Into<String>) -> Self {
+        Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error) }
+    }
+
+    /// The engine has ended, or is about to.
+    pub fn ended() -> Self {
+        Self::busy("the engine has ended; this server is about to")
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.problem)).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// A body of JSON; one that cannot be read is refused in our words.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        match Json::<T>::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            // What JSON means is told by 422, what is no JSON by 400, what is too long by 413, and another kind of body by 415.
+            Err(JsonRejection::JsonSyntaxError(error)) => Err(Refused::new(StatusCode::BAD_REQUEST, error.body_text())),
+            Err(rejection) => Err(Refused::new(rejection.status(), rejection.body_text())),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Who may ask: whoever knows the token.
+
+use crate::{App, Shared};
+use crate::answer::Refused;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+use std::time::SystemTime;
+
+/// A secret in a file, which may be replaced while it is in use.
+pub struct Token {
+    file: PathBuf,
+    known: RwLock<(Option<SystemTime>, Vec<u8>)>,
+}
+
+impl Token {
+    /// The token in a file; blank space around it does not count.
+    pub fn read(file: &Path) -> std::io::Result<Self> {
+        let token = Self { file: file.to_owned(), known: RwLock::default() };
+        let content = content(file)?;
+        *token.known.write().unwrap_or_else(PoisonError::into_inner) = (changed(file), content);
+        Ok(token)
+    }
+
+    /// Whether this is the token. A file that changed is read again; one that cannot be read leaves the token as it was.
+    fn is(&self, given: &[u8]) -> bool {
+        let now = changed(&self.file);
+        let is_new = self.known.read().unwrap_or_else(PoisonError::into_inner).0 != now;
+        if is_new && let Ok(content) = content(&self.file) {
+            *self.known.write().unwrap_or_else(PoisonError::into_inner) = (now, content);
+        }
+        same(&self.known.read().unwrap_or_else(PoisonError::into_inner).1, given)
+    }
+}
+
+fn changed(file: &Path) -> Option<SystemTime> {
+    std::fs::metadata(file).and_then(|data| data.modified()).ok()
+}
+
+fn content(file: &Path) -> std::io::Result<Vec<u8>> {
+    let content = std::fs::read_to_string(file)?.trim().as_bytes().to_vec();
+    match content.is_empty() {
+        true => Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "the file of the token is empty")),
+        false => Ok(content),
+    }
+}
+
+/// Takes as long for a wrong token as for the right one.
+fn same(known: &[u8], given: &[u8]) -> bool {
+    let differences = known.iter().zip(given).fold(0, |seen, (a, b)| seen | (a ^ b));
+    known.len() == given.len() && differences == 0
+}
+
+/// Lets pass who knows the token.
+pub async fn check(State(app): Shared, request: Request, next: Next) -> Response {
+    if allowed(&app, &request) {
+        return next.run(request).await;
+    }
+    app.metrics.refused("token");
+    let refused = Refused::new(StatusCode::UNAUTHORIZED, "who asks must send `Authorization: Bearer TOKEN`");
+    ([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response()
+}
+
+fn allowed(app: &App, request: &Request) -> bool {
+    let Some(token) = &app.token else { return true };
+    let given = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
+    given.and_then(|value| value.strip_prefix(b"Bearer ")).is_some_and(|given| token.is(given))
+}

@@ -1,0 +1,131 @@
+//! What Plimsoll says to schedulers that decide themselves: suggestions for a plugin or any other program, the endpoints of a scheduler
+//! extender, recommendations that people or programs set, and what is known of nodes. Nothing is decided here: the engine is asked.
+
+mod answer;
+mod auth;
+mod extender;
+mod limits;
+mod listen;
+mod metrics;
+mod nodes;
+mod openapi;
+mod points;
+mod recommendations;
+mod scores;
+#[cfg(test)]
+mod tests;
+
+pub use auth::Token;
+pub use listen::{ListenError, Listener, Tls};
+pub use metrics::Metrics;
+pub use openapi::document;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router, middleware};
+use plimsoll_kube::api::Api;
+use plimsoll_kube::driver::{Inbox, Input, Question};
+use plimsoll_telemetry::Store;
+use recommendations::Recommendations;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{Semaphore, oneshot};
+
+/// What is served.
+pub struct App {
+    /// The engine.
+    pub inbox: Inbox,
+    /// Whether all objects of the cluster are known.
+    pub ready: Arc<AtomicBool>,
+    /// The policies that may be asked for, by name; the first is used where none is named.
+    pub policies: Vec<String>,
+    /// What is known of nodes.
+    pub telemetry: Arc<Store>,
+    /// Who binds for the extender; nobody if not given.
+    pub binder: Option<Api>,
+    /// Who may ask.
+    pub token: Option<Token>,
+    recommendations: Recommendations,
+    metrics: Metrics,
+    /// Requests that may be worked on at a time.
+    slots: Semaphore,
+}
+
+impl App {
+    /// Serves an engine that has these policies.
+    pub fn new(inbox: Inbox, ready: Arc<AtomicBool>, policies: Vec<String>, telemetry: Arc<Store>) -> Self {
+        Self {
+            inbox,
+            ready,
+            policies,
+            telemetry,
+            binder: None,
+            token: None,
+            recommendations: Recommendations::default(),
+            metrics: Metrics::default(),
+            slots: Semaphore::new(limits::AT_A_TIME),
+        }
+    }
+}
+
+type Shared = State<Arc<App>>;
+
+/// The routes.
+pub fn router(app: App) -> Router {
+    let app = Arc::new(app);
+    let advice = Router::new()
+        .route("/v1/scores", post(scores::scores))
+        .layer(axum::extract::DefaultBodyLimit::max(limits::SCORES_BODY))
+        .merge(
+            Router::new()
+                .route("/extender/filter", post(extender::filter))
+                .route("/extender/prioritize", post(extender::prioritize))
+                .route("/extender/preempt", post(extender::preempt))
+                .route("/extender/bind", post(extender::bind))
+                .layer(axum::extract::DefaultBodyLimit::max(limits::EXTENDER_BODY)),
+        )
+        .merge(
+            Router::new()
+                .route("/v1/policies", get(scores::policies))
+                .route("/v1/recommendations", get(recommendations::list))
+                .route(
+                    "/v1/recommendations/{namespace}/{pod}",
+                    get(recommendations::get).put(recommendations::put).delete(recommendations::delete),
+                )
+                .route("/v1/nodes", get(nodes::list))
+                .route("/v1/nodes/{name}/metrics", get(nodes::metrics))
+                .route("/metrics", get(metrics::text))
+                .layer(axum::extract::DefaultBodyLimit::max(limits::SMALL_BODY)),
+        )
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), limits::bound))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), auth::check));
+    Router::new()
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/livez", get(live))
+        .route("/readyz", get(ready))
+        .route("/openapi.json", get(|| async { Json(openapi::document()) }))
+        .merge(advice)
+        .fallback(|| async { answer::Refused::new(StatusCode::NOT_FOUND, "there is nothing here; see /openapi.json") })
+        .method_not_allowed_fallback(|| async {
+            answer::Refused::new(StatusCode::METHOD_NOT_ALLOWED, "not with this method; see /openapi.json")
+        })
+        .with_state(app)
+}
+
+/// Alive is who answers: the engine is asked.
+async fn live(State(app): Shared) -> Response {
+    let (answer, counts) = oneshot::channel();
+    match app.inbox.send(Input::Ask(Question::Counts(answer))).await {
+        Ok(()) if counts.await.is_ok() => "ok".into_response(),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "the engine has ended").into_response(),
+    }
+}
+
+async fn ready(State(app): Shared) -> Response {
+    match app.ready.load(Ordering::Acquire) {
+        true => ([(header::CACHE_CONTROL, "no-store")], "ok").into_response(),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "not all objects of the cluster are known yet").into_response(),
+    }
+}

@@ -1,0 +1,42 @@
+//! The description of the API.
+
+use crate::{extender, nodes, recommendations, scores};
+use serde_json::Value;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Plimsoll", description = "Suggestions for schedulers that decide themselves"),
+    paths(
+        scores::scores,
+        scores::policies,
+        recommendations::list,
+        recommendations::get,
+        recommendations::put,
+        recommendations::delete,
+        nodes::list,
+        nodes::metrics,
+        extender::filter,
+        extender::prioritize,
+        extender::preempt,
+        extender::bind,
+    ),
+    modifiers(&Secured),
+    security(("token" = [])),
+)]
+struct Api;
+
+struct Secured;
+
+impl utoipa::Modify for Secured {
+    fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+        api.components.get_or_insert_default().add_security_scheme("token", scheme);
+    }
+}
+
+/// The description, as an OpenAPI document.
+pub fn document() -> Value {
+    serde_json::to_value(Api::openapi()).unwrap_or_default()
+}

@@ -1,0 +1,163 @@
+//! `plimsoll serve`
+
+use crate::Verdict;
+use crate::commands::run::{host, stop_signal};
+use crate::connect::{self, ConnectArgs};
+use crate::evaluation::policy_of;
+use crate::input;
+use crate::output::Output;
+use crate::section::{self, Section};
+use crate::telemetry;
+use anyhow::{Context, Result, bail, ensure};
+use plimsoll_core::config::Configuration;
+use plimsoll_core::engine::Engine;
+use plimsoll_kube::api::Api;
+use plimsoll_kube::driver::{IN_FLIGHT, Inbox};
+use plimsoll_kube::fence::Fence;
+use plimsoll_kube::rights;
+use plimsoll_kube::run::{Parts, run as follow};
+use plimsoll_server::{App, Listener, Tls, Token, router};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Advise a scheduler that decides itself: suggestions for our plugin or any program, and the endpoints of an extender
+///
+/// It watches the cluster, answers what a policy or a model makes of nodes, and places no pod by itself.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A KubeSchedulerConfiguration in YAML or JSON, a PlimsollConfiguration, or both; kube-scheduler's defaults if not given
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+    /// A policy, or a model by its folder, that may be asked for: `best-fit`, `models/energy`, `green=models/energy`; the first is used where
+    /// none is named
+    #[arg(long, value_name = "[NAME=]POLICY", default_value = "default")]
+    policy: Vec<String>,
+    /// Where it is served
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10270")]
+    listen: SocketAddr,
+    /// A file with a token that whoever asks must send; needed where other machines can reach the address
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// A certificate, with those that sign it, as PEM: it is served by TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// The key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_key_file: Option<PathBuf>,
+    /// Bind pods where an extender is asked to
+    #[arg(long)]
+    bind: bool,
+    /// A Prometheus that tells how busy nodes are, by its URL
+    #[arg(long, value_name = "URL")]
+    prometheus: Option<String>,
+    /// The seed of choices among equals
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Serves until a signal ends it.
+pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
+    connect::start_logs();
+    let (configuration, section) = match &args.config {
+        None => (Configuration::default(), Section::default()),
+        Some(path) => {
+            let (name, text) = input::read_text(path)?;
+            section::parse(&name, &text)?
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(live(&args, &configuration, &section, out));
+    runtime.shutdown_background();
+    result
+}
+
+async fn live(args: &Args, configuration: &Configuration, section: &Section, out: &mut Output) -> Result<Verdict> {
+    let (engine, policies, counters) = engine(args, configuration, section)?;
+    let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+    let kinds = section.node_kinds(folder)?;
+    let token = args.token_file.as_deref().map(|file| {
+        Token::read(file).with_context(|| format!("--token-file {}: it cannot be read", file.display()))
+    });
+    let token = token.transpose()?;
+    let tls = args.tls_cert_file.clone().zip(args.tls_key_file.clone());
+    let tls = tls.map(|(certificate, key)| Tls { certificate, key });
+    let listener = Listener::bind(args.listen, tls, token.is_some()).await?;
+    let connection = args.connect.config(None).await?;
+    let client = connect::client(connection).await?;
+    let needed = if args.bind { rights::to_bind() } else { rights::to_read() };
+    connect::check_rights(&client, needed).await?;
+    let (inbox, receiver) = Inbox::new();
+    let store = telemetry::start(&section.telemetry, args.prometheus.as_deref(), &client, &inbox)?;
+    let ready = Arc::default();
+    let mut app = App::new(inbox.clone(), Arc::clone(&ready), policies, store);
+    app.token = token;
+    app.binder = args.bind.then(|| Api::new(client.clone(), Fence::open()));
+    out.note(&format!("suggestions at {}", listener.url()));
+    out.flush()?;
+    let mut stop = stop_signal()?;
+    let mut stop_serving = stop.clone();
+    // A signal that nobody can send any more is one.
+    let stopped = async move { drop(stop_serving.changed().await) };
+    let server = tokio::spawn(listener.serve(router(app), stopped));
+    stop.mark_unchanged();
+    let parts = Parts {
+        lease_client: client.clone(),
+        client,
+        engine,
+        host: host(),
+        advises_only: true,
+        election: None,
+        listener: None,
+        mailbox: (inbox, receiver),
+        ready,
+        kinds,
+        counters,
+        max_in_flight: IN_FLIGHT,
+        patience: Vec::new(),
+        shadow: None,
+        tracer: None,
+    };
+    follow(parts, stop).await?;
+    server.await?.context("the server ended")?;
+    Ok(Verdict::Good)
+}
+
+/// An engine with a profile for each policy, their names, and the counters of models.
+#[expect(clippy::type_complexity, reason = "it is taken apart at once")]
+fn engine(
+    args: &Args,
+    configuration: &Configuration,
+    section: &Section,
+) -> Result<(Engine, Vec<String>, Vec<(String, Arc<plimsoll_core::policy::Counters>)>)> {
+    let Some(profile) = configuration.profiles.first() else { bail!("the configuration has no profile") };
+    let mut named: Vec<(String, &str)> = Vec::new();
+    for given in &args.policy {
+        let (name, policy) = match given.split_once('=') {
+            Some((name, policy)) => (name.to_owned(), policy),
+            None => (Path::new(given).file_name().map_or(given.clone(), |name| name.to_string_lossy().into_owned()), given.as_str()),
+        };
+        ensure!(!named.iter().any(|(known, _)| *known == name), "--policy {given}: there is another policy {name:?}; name it, as in other={policy}");
+        named.push((name, policy));
+    }
+    let renamed = |name: &String| {
+        let mut profile = profile.clone();
+        profile.scheduler_name.clone_from(name);
+        profile
+    };
+    let profiles = named.iter().map(|(name, _)| renamed(name)).collect();
+    let mut engine = Engine::new(&Configuration { profiles, ..configuration.clone() }, args.seed);
+    let deadline = Duration::from_secs_f64(section.guard_rails.decision_deadline_ms / 1000.0);
+    let mut counters = Vec::new();
+    for (name, policy) in &named {
+        let mut policy = policy_of(policy)?;
+        let start = Instant::now();
+        policy.set_deadline(Box::new(move || start.elapsed()), deadline);
+        counters.extend(policy.counters().map(|counters| (name.clone(), counters)));
+        engine.set_policy(name, policy);
+    }
+    Ok((engine, named.into_iter().map(|(name, _)| name).collect(), counters))
+}

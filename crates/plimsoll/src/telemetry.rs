@@ -1,0 +1,85 @@
+//! How things really are, read beside the work.
+
+use crate::section::{PrometheusSection, TelemetrySection};
+use anyhow::{Context, Result};
+use plimsoll_kube::driver::{Inbox, Input};
+use plimsoll_telemetry::{LATENCY_MS, Prometheus, Query, ResourceMetrics, Settings, Store, preset, presets};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Begins to read, and to tell the engine; `address` is a Prometheus that counts more than that of the section.
+pub fn start(
+    section: &TelemetrySection,
+    address: Option<&str>,
+    client: &kube::Client,
+    inbox: &Inbox,
+) -> Result<Arc<Store>> {
+    let seconds = Duration::from_secs_f64;
+    let store = Arc::new(Store::new(Settings {
+        stale_after: seconds(section.stale_after_seconds),
+        window: seconds(section.window_seconds),
+    }));
+    let interval = seconds(section.interval_seconds);
+    let asked = match (&section.prometheus, address) {
+        (None, None) => None,
+        (None, Some(address)) => Some(PrometheusSection::at(address)),
+        (Some(section), None) => Some(section.clone()),
+        (Some(section), Some(address)) => Some(PrometheusSection { address: address.to_owned(), ..section.clone() }),
+    };
+    let is_read = asked.is_some() || section.resource_metrics;
+    if let Some(asked) = asked {
+        let queries = queries(&asked)?;
+        tokio::spawn(Prometheus::new(&asked.address, queries, interval, Arc::clone(&store))?.run());
+    }
+    if section.resource_metrics {
+        tokio::spawn(ResourceMetrics::new(client.clone(), interval, Arc::clone(&store)).run());
+    }
+    if is_read {
+        tokio::spawn(tell(Arc::clone(&store), interval, inbox.clone()));
+    }
+    Ok(store)
+}
+
+/// The queries of all sets, and those that are given.
+fn queries(asked: &PrometheusSection) -> Result<Vec<Query>> {
+    let mut queries = Vec::new();
+    for name in &asked.sets {
+        let known = || presets().iter().map(|set| set.name).collect::<Vec<_>>().join(", ");
+        let set = preset(name).with_context(|| format!("telemetry.prometheus.sets: {name:?} is not known; there are {}", known()))?;
+        queries.extend(set.queries());
+    }
+    queries.retain(|query| !asked.queries.iter().any(|given| given.metric == query.metric));
+    queries.extend(asked.queries.iter().cloned());
+    Ok(queries)
+}
+
+/// Tells the engine on a schedule what counts, until it ends.
+async fn tell(store: Arc<Store>, interval: Duration, inbox: Inbox) {
+    let mut ticks = tokio::time::interval(interval);
+    loop {
+        ticks.tick().await;
+        let now = SystemTime::now();
+        let latency = |node: String| store.fresh(&node, LATENCY_MS, now).map(|latency| (node, latency));
+        let latencies = store.nodes().into_iter().filter_map(latency).collect();
+        if inbox.send(Input::Latencies(latencies)).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_of_ones_own_stands_in_the_place_of_the_sets() {
+        let own = Query { metric: "pods".into(), query: "up".into(), label: "node".into() };
+        let asked = PrometheusSection { queries: vec![own.clone()], ..PrometheusSection::at("http://127.0.0.1:9090") };
+        let all = queries(&asked).unwrap();
+        assert_eq!(all.len(), 6);
+        assert_eq!(all.iter().filter(|query| query.metric == "pods").collect::<Vec<_>>(), [&own]);
+        let unknown = PrometheusSection { sets: vec!["keppler".into()], ..asked };
+        let error = queries(&unknown).unwrap_err().to_string();
+        assert!(error.contains("keppler") && error.contains("kepler, scaphandre"), "{error}");
+    }
+}
