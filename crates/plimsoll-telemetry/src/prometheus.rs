@@ -2,7 +2,8 @@
 
 use crate::queries::Query;
 use crate::store::{Reading, Store};
-use futures_util::{StreamExt, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
 use prometheus_http_query::Client;
 use prometheus_http_query::response::InstantVector;
 use std::sync::Arc;
@@ -61,10 +62,12 @@ impl Prometheus {
         }
     }
 
-    /// Asks everything once, side by side; what the last failure was, if any.
+    /// Asks everything once, side by side; what failed, if anything.
     pub async fn ask(&self) -> Option<String> {
-        let asked = stream::iter(&self.queries).map(|query| self.ask_one(query)).buffer_unordered(AT_A_TIME);
-        asked.filter_map(|result| async { result.err() }).collect::<Vec<_>>().await.pop()
+        // Boxed, for the compiler's sake: it does not see that a borrowing future can be sent.
+        let asked: Vec<BoxFuture<'_, Result<(), String>>> = self.queries.iter().map(|query| self.ask_one(query).boxed()).collect();
+        let answers: Vec<_> = stream::iter(asked).buffer_unordered(AT_A_TIME).collect().await;
+        answers.into_iter().find_map(Result::err)
     }
 
     async fn ask_one(&self, query: &Query) -> Result<(), String> {

@@ -97,7 +97,6 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     app.token = token;
     app.binder = args.bind.then(|| Api::new(client.clone(), Fence::open()));
     out.note(&format!("suggestions at {}", listener.url()));
-    out.flush()?;
     let mut stop = stop_signal()?;
     let mut stop_serving = stop.clone();
     // A signal that nobody can send any more is one.
