@@ -145,11 +145,11 @@ impl AllowList {
         }
     }
 
-    /// The first of a host's addresses that is allowed; connect to this one and to no other.
-    pub async fn resolve(&self, host: &str, port: u16) -> Result<SocketAddr, Refused> {
+    /// Those of a host's addresses that are allowed, at least one; connect to these and to no other.
+    pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Refused> {
         self.check(host)?;
         if let Ok(address) = host.parse::<IpAddr>() {
-            return Ok(SocketAddr::new(address, port));
+            return Ok(vec![SocketAddr::new(address, port)]);
         }
         let unresolved = |why: String| Refused::Unresolved { host: host.to_owned(), why };
         let found = tokio::time::timeout(RESOLVE, tokio::net::lookup_host((host, port))).await;
@@ -157,24 +157,20 @@ impl AllowList {
         self.choose(host, found.map_err(|error| unresolved(error.to_string()))?)
     }
 
-    fn choose(&self, host: &str, found: impl Iterator<Item = SocketAddr>) -> Result<SocketAddr, Refused> {
-        let mut outside = None;
-        for address in found {
-            if self.permits(address.ip()) {
-                return Ok(address);
-            }
-            outside.get_or_insert(address.ip());
+    fn choose(&self, host: &str, found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, Refused> {
+        let (allowed, others): (Vec<_>, Vec<_>) = found.partition(|address| self.permits(address.ip()));
+        match others.first() {
+            _ if !allowed.is_empty() => Ok(allowed),
+            Some(address) => Err(Refused::Address { host: host.to_owned(), address: address.ip() }),
+            None => Err(Refused::Unresolved { host: host.to_owned(), why: "it has no address".to_owned() }),
         }
-        Err(match outside {
-            Some(address) => Refused::Address { host: host.to_owned(), address },
-            None => Refused::Unresolved { host: host.to_owned(), why: "it has no address".to_owned() },
-        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn allow(networks: &[&str], hosts: &[&str]) -> AllowList {
         AllowList {
@@ -235,7 +231,7 @@ mod tests {
         let error = list.choose("a.example.com", [metadata].into_iter()).unwrap_err();
         assert_eq!(error, Refused::Address { host: "a.example.com".to_owned(), address: metadata.ip() });
         let inside: SocketAddr = "10.1.2.3:80".parse().unwrap();
-        assert_eq!(list.choose("a.example.com", [metadata, inside].into_iter()), Ok(inside));
+        assert_eq!(list.choose("a.example.com", [metadata, inside].into_iter()), Ok(vec![inside]));
     }
 
     #[test]
@@ -246,6 +242,26 @@ mod tests {
         }
         for host in ["10.0.0.1", "169.254.169.254", "example.com", "0.0.0.0"] {
             assert!(list.check(host).is_err(), "{host} was allowed");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_network_is_written_as_it_is_read(text in "[0-9a-f.:/]{0,24}") {
+            if let Ok(network) = text.parse::<Network>() {
+                prop_assert_eq!(network.to_string().parse(), Ok(network));
+                prop_assert!(network.contains(network.address) || network.address != network.address.to_canonical());
+            }
+        }
+
+        #[test]
+        fn an_address_is_in_a_network_if_its_first_bits_are(network: u32, address: u32, prefix in 0..=32u32) {
+            let first = |bits: u32| (0..prefix).map(|bit| bits >> (31 - bit) & 1).collect::<Vec<_>>();
+            let found = Network { address: Ipv4Addr::from_bits(network).into(), prefix };
+            let expected = first(network) == first(address);
+            prop_assert_eq!(found.contains(Ipv4Addr::from_bits(address).into()), expected);
+            let near = (network & !(u32::MAX.checked_shr(prefix).unwrap_or(0))) | (address & u32::MAX.checked_shr(prefix).unwrap_or(0));
+            prop_assert!(found.contains(Ipv4Addr::from_bits(near).into()));
         }
     }
 }

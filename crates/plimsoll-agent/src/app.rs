@@ -15,7 +15,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -160,19 +159,14 @@ async fn cpu(State(app): Shared, Query(query): Query<CpuQuery>) -> Result<Json<V
         let wanted = Duration::from_millis(query.ms);
         // Longer than this no caller waits.
         let last = start + Duration::from_secs(60);
-        let begin = thread_time();
-        while thread_time().saturating_sub(begin) < wanted && Instant::now() < last {
+        let begin = load::thread_time();
+        while load::thread_time().saturating_sub(begin) < wanted && Instant::now() < last {
             load::work(CpuKind::Fibonacci, Instant::now() + Duration::from_micros(100));
         }
-        thread_time().saturating_sub(begin)
+        load::thread_time().saturating_sub(begin)
     });
     let worked = worked.await.map_err(failed)?;
     Ok(Json(json!({ "cpuMs": worked.as_secs_f64() * 1e3, "wallMs": start.elapsed().as_secs_f64() * 1e3 })))
-}
-
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,6 +1,6 @@
 //! The agent's figures for Prometheus, read from its parts when somebody asks.
 
-use crate::blocker::Blocker;
+use crate::blocker::{BlockRequest, Blocker};
 use crate::energy::{Energy, Source};
 use crate::latency::Latency;
 use prometheus_client::collector::Collector;
@@ -123,14 +123,14 @@ impl Collector for OfBlocker {
         let words = "Blocks that are held";
         let metric = encoder.encode_descriptor("plimsoll_blocks", words, None, MetricType::Gauge)?;
         ConstGauge::new(blocks.len() as i64).encode(metric)?;
-        let requests = || blocks.iter().map(|block| &block.request);
+        let sum = |of: fn(&BlockRequest) -> f64| blocks.iter().fold(0.0, |sum, block| sum + of(&block.request));
         let words = "What blocks hold: cores, MiB, MiB a second";
         let mut metric = encoder.encode_descriptor("plimsoll_blocked", words, None, MetricType::Gauge)?;
         let sums = [
-            ("cpu", requests().map(|request| request.cpu).sum()),
-            ("memory_mib", requests().map(|request| request.memory_mib as f64).sum()),
-            ("disk_mib_per_s", requests().map(|request| request.disk_mib_per_s).sum()),
-            ("network_mib_per_s", requests().map(|request| request.network_mib_per_s).sum()),
+            ("cpu", sum(|request| request.cpu)),
+            ("memory_mib", sum(|request| request.memory_mib as f64)),
+            ("disk_mib_per_s", sum(|request| request.disk_mib_per_s)),
+            ("network_mib_per_s", sum(|request| request.network_mib_per_s)),
         ];
         for (resource, sum) in sums {
             gauge(&mut metric, &[("resource", resource)], sum)?;

@@ -148,7 +148,7 @@ impl Limits {
         held: impl Iterator<Item = &'a BlockRequest>,
     ) -> Result<(), OverLimit> {
         let held: Vec<&BlockRequest> = held.collect();
-        let sum = |of: fn(&BlockRequest) -> f64| held.iter().map(|request| of(request)).sum::<f64>();
+        let sum = |of: fn(&BlockRequest) -> f64| held.iter().fold(0.0, |sum, request| sum + of(request));
         let memory = |request: &BlockRequest| request.memory_mib as f64;
         let rows = [
             ("cpu", asked.cpu, sum(|r| r.cpu), "cpu", self.cpu),
@@ -221,6 +221,7 @@ mod tests {
     fn there_are_only_so_many_blocks() {
         let limits = Limits { blocks: 1, ..Limits::default() };
         let error = limits.admit(&request(0.1, 0), [&request(0.1, 0)].into_iter()).unwrap_err().to_string();
+        assert!(error.contains("blocks of 1 with 1 held already"), "{error}");
         assert!(error.contains("blocker.limits.blocks is 1"), "{error}");
     }
 

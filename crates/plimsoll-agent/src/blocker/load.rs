@@ -2,6 +2,7 @@
 
 use super::limits::CpuKind;
 use super::stop::{Pace, Stop};
+use rustix::time::{ClockId, clock_gettime};
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
@@ -22,7 +23,7 @@ const DATAGRAM: usize = 1400;
 /// What was done so far.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// Time spent busy, in microseconds.
+    /// Time that processors worked, in microseconds.
     pub cpu_us: AtomicU64,
     /// Bytes of memory that are held.
     pub memory: AtomicU64,
@@ -36,19 +37,51 @@ fn add(counter: &AtomicU64, amount: usize) {
     counter.fetch_add(amount as u64, Ordering::Relaxed);
 }
 
-/// Keeps one core busy for a part of the time.
+/// Keeps one core busy for a part of the time, as the kernel counts it: what others take away is made up for where there is room.
 pub fn cpu(kind: CpuKind, duty: f64, stop: &Stop, done: &Done) -> io::Result<()> {
-    let busy = PERIOD.mul_f64(duty.clamp(0.0, 1.0));
-    while !stop.is_raised() {
-        let start = Instant::now();
-        work(kind, start + busy);
-        let worked = start.elapsed();
+    let mut owed = Owed::new(duty);
+    let rest = PERIOD.mul_f64(1.0 - owed.duty);
+    let (mut last, mut counted) = (Instant::now(), thread_time());
+    while !stop.sleep(rest) {
+        let now = Instant::now();
+        work(kind, now + owed.after(now - last));
+        last = now;
+        let worked = thread_time().saturating_sub(counted);
+        counted += worked;
+        owed.pay(worked);
         done.cpu_us.fetch_add(worked.as_micros() as u64, Ordering::Relaxed);
-        if worked < PERIOD {
-            stop.sleep(PERIOD - worked);
-        }
     }
     Ok(())
+}
+
+/// How much a core still has to work to have worked its part.
+#[derive(Debug)]
+struct Owed {
+    duty: f64,
+    seconds: f64,
+}
+
+impl Owed {
+    fn new(duty: f64) -> Self {
+        Self { duty: duty.clamp(0.0, 1.0), seconds: 0.0 }
+    }
+
+    /// So much time has passed: how long to work now. What could not be worked for long is not made up for, since a burst is no level.
+    fn after(&mut self, passed: Duration) -> Duration {
+        let longest = PERIOD.as_secs_f64();
+        self.seconds = (self.seconds + self.duty * passed.as_secs_f64()).min(longest);
+        Duration::from_secs_f64(self.seconds.max(0.0))
+    }
+
+    fn pay(&mut self, worked: Duration) {
+        self.seconds -= worked.as_secs_f64();
+    }
+}
+
+/// How long processors have worked for this thread.
+pub fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 /// Keeps the processor busy until a time.
@@ -167,6 +200,40 @@ mod tests {
     #[test]
     fn fibonacci_numbers_are_right() {
         assert_eq!((0..10).map(fibonacci).collect::<Vec<_>>(), [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]);
+    }
+
+    /// The part of the time that is worked, where every so often somebody else takes the processor away.
+    fn reached(duty: f64, taken: impl Fn(u32) -> Duration) -> f64 {
+        let (mut owed, mut passed, mut total, mut worked) =
+            (Owed::new(duty), Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        for cycle in 0..10_000 {
+            let work = owed.after(passed);
+            let got = work.saturating_sub(taken(cycle));
+            owed.pay(got);
+            worked += got;
+            passed = work + PERIOD.mul_f64(1.0 - duty);
+            total += passed;
+        }
+        worked.as_secs_f64() / total.as_secs_f64()
+    }
+
+    #[test]
+    fn a_core_works_its_part_of_the_time() {
+        for duty in [0.05, 0.3, 0.5, 0.9] {
+            let found = reached(duty, |_| Duration::ZERO);
+            assert!((found - duty).abs() < 0.01, "expected {duty}, and got {found}");
+            let found =
+                reached(duty, |cycle| if cycle % 10 == 0 { Duration::from_micros(500) } else { Duration::ZERO });
+            assert!((found - duty).abs() < 0.01, "expected {duty} beside others, and got {found}");
+        }
+    }
+
+    #[test]
+    fn a_core_that_was_kept_away_does_not_work_in_a_burst() {
+        let mut owed = Owed::new(0.5);
+        assert_eq!(owed.after(Duration::from_secs(100)), PERIOD);
+        owed.pay(Duration::from_secs(1));
+        assert_eq!(owed.after(Duration::ZERO), Duration::ZERO, "what was worked ahead is rested");
     }
 
     #[test]

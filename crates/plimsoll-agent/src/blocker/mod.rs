@@ -78,7 +78,7 @@ pub enum Phase {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DoneReport {
-    /// Seconds that cores were kept busy.
+    /// Seconds that processors worked.
     pub cpu_seconds: f64,
     /// MiB of memory that are held and written to.
     pub memory_mib: u64,
@@ -310,7 +310,7 @@ impl Blocker {
         let target = match &request.network_target {
             Some(target) => {
                 let endpoint = Endpoint::parse(Method::Tcp, target)?;
-                Some(self.allow.resolve(&endpoint.host, endpoint.port).await?)
+                self.allow.resolve(&endpoint.host, endpoint.port).await?.into_iter().next()
             }
             None => None,
         };

@@ -52,8 +52,11 @@ impl Clock {
         let [user, nice, system, idle, rest @ ..] = ticks.as_slice() else { return Err(invalid(&file)) };
         let of = |index: usize| rest.get(index).copied().unwrap_or(0);
         let (iowait, irq, softirq) = (of(0), of(1), of(2));
-        let busy = user + nice + system + irq + softirq;
-        Ok(CpuTime { busy: busy * self.tick_us, idle: (idle + iowait) * self.tick_us })
+        Ok(CpuTime { busy: self.us(&[*user, *nice, *system, irq, softirq]), idle: self.us(&[*idle, iowait]) })
+    }
+
+    fn us(&self, ticks: &[u64]) -> u64 {
+        ticks.iter().fold(0u64, |sum, ticks| sum.saturating_add(*ticks)).saturating_mul(self.tick_us)
     }
 
     /// A process's own time, without that of children.
@@ -67,7 +70,7 @@ impl Clock {
         let field = |number: usize| -> io::Result<u64> {
             fields.get(number - 3).and_then(|text| text.parse().ok()).ok_or_else(|| invalid(&file))
         };
-        Ok(ProcessTime { used: (field(14)? + field(15)?) * self.tick_us, started: field(22)? })
+        Ok(ProcessTime { used: self.us(&[field(14)?, field(15)?]), started: field(22)? })
     }
 }
 
@@ -123,6 +126,7 @@ pub fn is_uid(text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::energy::fixture::Fixture;
+    use proptest::prelude::*;
 
     #[test]
     fn uids_are_found_in_the_names_of_both_drivers() {
@@ -191,5 +195,18 @@ mod tests {
         let clock = Clock::new(&fixture.proc());
         let expected = CpuTime { busy: 73 * clock.tick_us, idle: 450 * clock.tick_us };
         assert_eq!(clock.total().unwrap(), expected);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn whatever_is_in_the_files_nothing_panics(text in "(cpu |usage_usec |1 \\(x\\) S )?[0-9 ()\n-]{0,120}|\\PC{0,60}") {
+            let fixture = Fixture::new();
+            fixture.write("proc/stat", &text);
+            fixture.write("proc/1/stat", &text);
+            fixture.write("cgroup/cpu.stat", &text);
+            let clock = Clock::new(&fixture.proc());
+            let _ = (clock.total(), clock.process(1), cgroup(&fixture.cgroups()));
+        }
     }
 }

@@ -335,8 +335,9 @@ impl Energy {
         let before = state.cpu.replace(now)?;
         let since = CpuTime { busy: now.busy.saturating_sub(before.busy), idle: now.idle.saturating_sub(before.idle) };
         // Ticks are coarse: in a short window there may be none.
-        if since.busy + since.idle > 0 {
-            state.utilisation = Some(since.busy as f64 / (since.busy + since.idle) as f64);
+        let total = since.busy.saturating_add(since.idle);
+        if total > 0 {
+            state.utilisation = Some(since.busy as f64 / total as f64);
         }
         Some((since, cgroups))
     }

@@ -119,6 +119,7 @@ fn split(authority: &str) -> Option<(&str, Option<u16>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn targets_are_taken_apart() {
@@ -155,6 +156,20 @@ mod tests {
         ];
         for (method, target) in cases {
             assert!(Endpoint::parse(method, target).is_err(), "{method} took {target:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_can_be_written_into_a_request(target in "(http://)?[a-z0-9.:\\[\\]/@ \r\n-]{0,30}|\\PC{0,40}") {
+            for method in [Method::Tcp, Method::Http, Method::Icmp] {
+                if let Ok(endpoint) = Endpoint::parse(method, &target) {
+                    prop_assert!(!endpoint.host.is_empty());
+                    prop_assert!(endpoint.host.chars().all(|c| c.is_ascii_graphic() && !"/@[]".contains(c)), "{endpoint:?}");
+                    prop_assert!(endpoint.path.chars().all(|c| c.is_ascii_graphic()), "{endpoint:?}");
+                    prop_assert_eq!(method == Method::Icmp, endpoint.port == 0);
+                }
+            }
         }
     }
 }

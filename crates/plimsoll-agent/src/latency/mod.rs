@@ -258,10 +258,10 @@ impl Latency {
             return Err(LatencyError::Count(request.count));
         }
         let endpoint = self.checked(request.method, &request.target)?;
-        let address = self.allow.resolve(&endpoint.host, endpoint.port).await?;
+        let addresses = self.allow.resolve(&endpoint.host, endpoint.port).await?;
         let key = (request.method, request.target.clone());
         self.make_room(&key, &endpoint)?;
-        self.round_trips(&key, &endpoint, address, request.count).await;
+        self.round_trips(&key, &endpoint, addresses, request.count).await;
         let records = lock(&self.records);
         let gone = LatencyError::TooMany { asked: records.len() + 1, most: self.config.max_targets };
         records.get(&key).map(|record| report(&key, record)).ok_or(gone)
@@ -285,12 +285,19 @@ impl Latency {
         Ok(())
     }
 
-    async fn round_trips(&self, key: &Key, endpoint: &Endpoint, address: SocketAddr, count: u32) {
+    async fn round_trips(&self, key: &Key, endpoint: &Endpoint, addresses: Vec<SocketAddr>, count: u32) {
         // The semaphore is never closed.
         let _permit = self.parallel.acquire().await;
         let timeout = Duration::from_secs_f64(self.config.timeout_seconds);
+        let mut addresses = addresses.into_iter();
+        let Some(mut address) = addresses.next() else { return };
         for _ in 0..count {
-            let found = probe::probe(endpoint, address, timeout).await;
+            let mut found = probe::probe(endpoint, address, timeout).await;
+            // A host may listen at one of its addresses alone: `localhost` has two.
+            while let (Err(ProbeError::Unreachable { .. }), Some(next)) = (&found, addresses.next()) {
+                address = next;
+                found = probe::probe(endpoint, address, timeout).await;
+            }
             let is_final = matches!(found, Err(ProbeError::NotPermitted));
             if let Some(record) = lock(&self.records).get_mut(key) {
                 record.address = Some(address);
@@ -338,7 +345,7 @@ impl Latency {
 
     async fn measure_due(&self, key: Key, endpoint: Endpoint) {
         match self.allow.resolve(&endpoint.host, endpoint.port).await {
-            Ok(address) => self.round_trips(&key, &endpoint, address, 1).await,
+            Ok(addresses) => self.round_trips(&key, &endpoint, addresses, 1).await,
             Err(error) => {
                 if let Some(record) = lock(&self.records).get_mut(&key) {
                     record.note(Err(error.to_string()));

@@ -68,6 +68,29 @@ async fn a_closed_port_is_a_failure_that_is_named() {
 }
 
 #[tokio::test]
+async fn a_host_that_listens_at_one_of_its_addresses_is_reached() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let there = listener.local_addr().unwrap();
+    let nowhere = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let latency = latency(4);
+    let request = ask("localhost:80", Method::Tcp);
+    let key = (Method::Tcp, request.target.clone());
+    let endpoint = Endpoint::parse(Method::Tcp, &request.target).unwrap();
+    latency.make_room(&key, &endpoint).unwrap();
+    latency.round_trips(&key, &endpoint, vec![nowhere, there], 2).await;
+    let report = latency.report().targets.remove(0);
+    assert_eq!((report.count, report.failures, report.last_error), (2, 0, None));
+}
+
+#[tokio::test]
+async fn a_name_is_resolved_and_measured() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = format!("localhost:{}", listener.local_addr().unwrap().port());
+    let report = latency(4).measure(&ask(&target, Method::Tcp)).await.unwrap();
+    assert_eq!((report.count, report.failures, report.last_error), (3, 0, None));
+}
+
+#[tokio::test]
 async fn an_echo_is_answered_or_said_not_to_be_permitted() {
     let report = latency(4).measure(&ask("127.0.0.1", Method::Icmp)).await.unwrap();
     match report.last_error {
