@@ -221,6 +221,17 @@ mod tests {
     }
 
     #[test]
+    fn the_manifest_holds_a_configuration() {
+        let manifest = include_str!("../../../deploy/agent/daemonset.yaml");
+        let (_, rest) = manifest.split_once("agent.toml: |\n").unwrap();
+        let (text, _) = rest.split_once("\n---").unwrap();
+        let lines: Vec<&str> = text.lines().map(|line| line.strip_prefix("    ").unwrap_or(line)).collect();
+        let config = Config::parse(&lines.join("\n")).unwrap();
+        assert_eq!(config.energy.proc, Path::new("/host/proc"));
+        assert_eq!(config.blocker.limits.memory_mib, 256);
+    }
+
+    #[test]
     fn errors_name_the_field_and_what_it_must_be() {
         let cases = [
             ("[latency]\nwindow = 0", "latency.window is 0"),
