@@ -9,7 +9,7 @@ mod server;
 
 use serde_json::{Value, json};
 use server::{Server, until};
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -159,6 +159,17 @@ fn blocks_are_held_listed_and_released() {
     server.client.post(&format!("{path}/heartbeat"), &json!({})).with(404);
     server.client.get("/v1/blocks/block-99").with(404);
     server.client.delete("/v1/blocks/block-99").with(404);
+}
+
+#[test]
+fn datagrams_reach_the_target_that_is_named() {
+    let server = Server::agent("", None);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = socket.local_addr().unwrap().to_string();
+    let asked = json!({ "networkMibPerS": 1, "networkTarget": target, "seconds": 600 });
+    server.client.post("/v1/blocks", &asked).with(201);
+    let mut datagram = [0; 2000];
+    assert_eq!(socket.recv(&mut datagram).unwrap(), 1400);
 }
 
 #[test]
