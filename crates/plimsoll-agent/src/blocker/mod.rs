@@ -286,8 +286,10 @@ impl Shared {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => shared.end(id, &format!("{what} cannot be occupied: {error}")),
                 // What panics here is a mistake of ours, of unknown reach: nothing is held any further.
-                Err(_) => shared
-                    .end_all(&format!("a worker for {what} of {} panicked, and all blocks were released", name(id))),
+                Err(_) => {
+                    let why = format!("a worker for {what} of {} panicked, and all blocks were released", name(id));
+                    shared.end_all(&why);
+                }
             }
         })
     }
