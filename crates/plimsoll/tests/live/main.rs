@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "the harness is test code, too")]
 
+mod adviser;
 mod beside;
 mod cluster;
 mod devices;
