@@ -19,13 +19,13 @@ func TestTheServersScoresDecide(t *testing.T) {
 		scores string
 		want   []int64
 	}{
-		"the best has 100, times the weight":    {`[10, 40, 20]`, []int64{25 * weight, 100 * weight, 50 * weight}},
-		"a node that it does not know is last":  {`[10, null, 20]`, []int64{50 * weight, 0, 100 * weight}},
-		"a score may be a fraction":             {`[49.6, 24.9, 0]`, []int64{100 * weight, 50 * weight, 0}},
-		"the ends of the range":                 {`[0, 100, 50]`, []int64{0, 100 * weight, 50 * weight}},
-		"none is any good":                      {`[0, 0, 0]`, []int64{0, 0, 0}},
-		"all are as good":                       {`[7, 7, 7]`, []int64{100 * weight, 100 * weight, 100 * weight}},
-		"what is not described is passed over":  {`[1, 2, 4], "confidence": 0.5`, []int64{25 * weight, 50 * weight, 100 * weight}},
+		"the best has 100, times the weight":   {`[10, 40, 20]`, []int64{25 * weight, 100 * weight, 50 * weight}},
+		"a node that it does not know is last": {`[10, null, 20]`, []int64{50 * weight, 0, 100 * weight}},
+		"a score may be a fraction":            {`[49.6, 24.9, 0]`, []int64{100 * weight, 50 * weight, 0}},
+		"the ends of the range":                {`[0, 100, 50]`, []int64{0, 100 * weight, 50 * weight}},
+		"none is any good":                     {`[0, 0, 0]`, []int64{0, 0, 0}},
+		"all are as good":                      {`[7, 7, 7]`, []int64{100 * weight, 100 * weight, 100 * weight}},
+		"what is not described is passed over": {`[1, 2, 4], "confidence": 0.5`, []int64{25 * weight, 50 * weight, 100 * weight}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
