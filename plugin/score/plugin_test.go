@@ -45,7 +45,7 @@ func TestTheServersScoresDecide(t *testing.T) {
 
 func TestOnePreScoreMakesOneRequestOverAKeptConnection(t *testing.T) {
 	server := newServer(t)
-	bench := newBench(t, argsFor(server.URL), makeNodes(50))
+	bench := newBench(t, argsFor(server.URL), makeNodes(10))
 	const pods = 5
 	for i := range pods {
 		bench.schedule(t, makePod(fmt.Sprint("web-", i)))
