@@ -63,14 +63,47 @@ type response struct {
 }
 
 type responseItem struct {
-	Scores []*float64 `json:"scores"`
-	Error  string     `json:"error"`
+	Scores scoreList `json:"scores"`
+	Error  string    `json:"error"`
 }
 
 // nodeScore is what the server says of a node: nothing, if it does not know it.
 type nodeScore struct {
 	value int64
 	known bool
+}
+
+// scoreList is an array of numbers from 0 to 100 and nulls.
+type scoreList []nodeScore
+
+// UnmarshalJSON reads the array at once: value by value, reading thousands of scores costs more than all else that the plugin does.
+func (l *scoreList) UnmarshalJSON(text []byte) error {
+	inner, isArray := bytes.CutPrefix(text, []byte("["))
+	inner = bytes.TrimSpace(bytes.TrimSuffix(inner, []byte("]")))
+	if !isArray {
+		return errors.New("scores are not an array")
+	}
+	if len(inner) == 0 {
+		return nil
+	}
+	scores := make(scoreList, 0, bytes.Count(inner, []byte(","))+1)
+	for element := range bytes.SplitSeq(inner, []byte(",")) {
+		element = bytes.TrimSpace(element)
+		if string(element) == "null" {
+			scores = append(scores, nodeScore{})
+			continue
+		}
+		score, err := strconv.ParseFloat(string(element), 64)
+		if err != nil {
+			return fmt.Errorf("score %.40s is not a number", element)
+		}
+		if score < float64(fwk.MinNodeScore) || score > float64(fwk.MaxNodeScore) {
+			return fmt.Errorf("score %v is not between %d and %d", score, fwk.MinNodeScore, fwk.MaxNodeScore)
+		}
+		scores = append(scores, nodeScore{value: int64(math.Round(score)), known: true})
+	}
+	*l = scores
+	return nil
 }
 
 // failure is why a request brought no scores.
@@ -213,17 +246,7 @@ func decode(text []byte, nodes int) ([]nodeScore, *failure) {
 	if len(item.Scores) != nodes {
 		return nil, malformed("the answer has %d scores for %d nodes", len(item.Scores), nodes)
 	}
-	scores := make([]nodeScore, nodes)
-	for i, score := range item.Scores {
-		if score == nil {
-			continue
-		}
-		if *score < float64(fwk.MinNodeScore) || *score > float64(fwk.MaxNodeScore) {
-			return nil, malformed("score %v is not between %d and %d", *score, fwk.MinNodeScore, fwk.MaxNodeScore)
-		}
-		scores[i] = nodeScore{value: int64(math.Round(*score)), known: true}
-	}
-	return scores, nil
+	return item.Scores, nil
 }
 
 func malformed(format string, args ...any) *failure {
