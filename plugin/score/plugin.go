@@ -123,7 +123,7 @@ func (p *Plugin) rank(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (r
 	if ranking != nil {
 		return ranking, sourceServer
 	}
-	klog.FromContext(ctx).V(4).Info("The server gave no scores", "pod", klog.KObj(pod), "err", err)
+	klog.FromContext(ctx).V(4).Info("The Plimsoll server gave no scores", "err", err)
 	if p.prometheus != nil {
 		if ranking := rankByLoad(p.prometheus.fresh(), nodes, p.fallback); ranking != nil {
 			return ranking, sourcePrometheus
@@ -147,7 +147,7 @@ func (p *Plugin) ask(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (ra
 	scores, failure := p.client.scores(ctx, pod, names, told)
 	requestDuration.Observe(p.clock.Since(begin).Seconds())
 	if failure != nil {
-		return nil, p.failed(ctx, pod, failure, told)
+		return nil, p.failed(ctx, failure, told)
 	}
 	if p.breaker.success() {
 		klog.FromContext(ctx).Info("The Plimsoll server answers again", "url", p.client.url)
@@ -165,7 +165,7 @@ func (p *Plugin) ask(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (ra
 }
 
 // failed counts a request that brought no scores, and keeps what it was to tell the server for the next one.
-func (p *Plugin) failed(ctx context.Context, pod *v1.Pod, failure *failure, told told) error {
+func (p *Plugin) failed(ctx context.Context, failure *failure, told told) error {
 	if ctx.Err() != nil {
 		// The scheduler is ending: that says nothing about the server.
 		p.breaker.undecided()
@@ -178,7 +178,7 @@ func (p *Plugin) failed(ctx context.Context, pod *v1.Pod, failure *failure, told
 	}
 	p.notes.giveBack(told)
 	if pause := p.breaker.failure(failure.retryAfter); pause > 0 {
-		klog.FromContext(ctx).Info("The Plimsoll server is not asked for a while, other scores decide", "url", p.client.url, "pause", pause, "reason", failure.reason, "err", failure.err, "pod", klog.KObj(pod))
+		klog.FromContext(ctx).Info("The Plimsoll server is not asked for a while, other scores decide", "url", p.client.url, "pause", pause, "reason", failure.reason, "err", failure.err)
 	}
 	return failure
 }
