@@ -49,9 +49,10 @@ build: oracle ## Build the command line and the tools
 lint: ## Formatting and lints of Rust and Go
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
-	@unformatted=$$(gofmt -l conformance lab); if [[ -n $$unformatted ]]; then echo "gofmt -w $$unformatted"; exit 1; fi
+	@unformatted=$$(gofmt -l conformance lab plugin); if [[ -n $$unformatted ]]; then echo "gofmt -w $$unformatted"; exit 1; fi
 	cd conformance && go vet ./...
 	cd lab && go vet ./...
+	cd plugin && go vet ./...
 
 .PHONY: test-rust
 test-rust: ## Tests of the Rust crates
@@ -69,8 +70,9 @@ test-onnx: ## Networks that were trained elsewhere: ours, and one that PyTorch e
 	$(CARGO) test --locked --features onnx --package plimsoll-learn --package plimsoll --lib onnx
 
 .PHONY: test-go
-test-go: ## Tests of the Go module
+test-go: ## Tests of the Go modules
 	cd conformance && go test ./...
+	cd plugin && go test ./...
 
 .PHONY: sample
 sample: ## The golden cases, where present
@@ -137,6 +139,10 @@ $(TELEMETRY)/prometheus:
 	apt-get download $(TELEMETRY_PACKAGES); \
 	for package in *.deb; do dpkg -x "$$package" .; done; \
 	mkdir -p $(CURDIR)/$(TELEMETRY); cp usr/bin/prometheus usr/bin/prometheus-node-exporter $(CURDIR)/$(TELEMETRY)
+
+.PHONY: plugin
+plugin: ## Build kube-scheduler with the plugin that asks a Plimsoll server for scores; bin/plimsoll-kube-scheduler
+	cd plugin && go build -trimpath -ldflags "$(LAB_FLAGS)" -o ../bin/plimsoll-kube-scheduler ./cmd/kube-scheduler
 
 .PHONY: e2e
 e2e: lab ## Kubernetes' own scheduling specs, with the stock scheduler and with Plimsoll; half an hour or more
