@@ -132,7 +132,7 @@ TELEMETRY := bin/telemetry
 TELEMETRY_PACKAGES := prometheus=2.42.0+ds-5+deb12u1 prometheus-node-exporter=1.5.0-1+b6
 
 .PHONY: telemetry
-telemetry: $(TELEMETRY)/prometheus ## Fetch the Prometheus and the node exporter that tests and `plimsoll lab up --telemetry` run
+telemetry: $(TELEMETRY)/prometheus ## Fetch the Prometheus and the node exporter that tests run
 
 $(TELEMETRY)/prometheus:
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; cd "$$folder"; \
@@ -182,6 +182,11 @@ bench-live: lab ## Measure the live scheduler beside kube-scheduler on a real co
 	cd lab && go build -trimpath -o ../bin/null-binder ./cmd/null-binder
 	$(CARGO) build --locked --release --package plimsoll --no-default-features
 	$(CARGO) run --locked --release --package plimsoll-bench-live -- --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll $(BENCH_LIVE)
+
+.PHONY: bench-adviser
+bench-adviser: lab plugin ## Measure what asking Plimsoll costs kube-scheduler, as an extender and by the plugin; docs/benchmarks-adviser.md
+	$(CARGO) build --locked --release --package plimsoll --no-default-features
+	$(CARGO) run --locked --release --package plimsoll-bench-live -- --adviser --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
 
 .PHONY: soak
 soak: soak-state soak-live ## Random events many thousand times, then schedulers under faults: SOAK_CASES= SOAK_SECONDS= SOAK_SEED=

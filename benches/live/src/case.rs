@@ -94,6 +94,17 @@ pub const CASES: [Case; 6] = [
     },
 ];
 
+/// What kube-scheduler is measured on with advice and without.
+pub const ADVISED: [Case; 1] = [Case {
+    name: "SchedulingBasic",
+    nodes: 5000,
+    running: 0,
+    hopeless: 0,
+    pods: 5000,
+    shape: Shape::Plain,
+    null_binder: false,
+}];
+
 impl Case {
     /// With a part of its pods and nodes, to try the benchmark itself.
     pub fn scaled(mut self, part: f64) -> Self {

@@ -9,8 +9,11 @@ use kube::api::WatchEvent;
 use plimsoll_lab::{Binaries, Lab, Options, User};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// Somebody who binds pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,11 +26,17 @@ pub enum Contestant {
     Plimsoll,
     /// `plimsoll run --policy models/packing`.
     Model,
+    /// kube-scheduler that asks `plimsoll serve --policy models/packing` as an extender.
+    Extender,
+    /// kube-scheduler with our plugin, which asks the same.
+    Plugin,
 }
 
 impl Contestant {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::NullBinder, Self::Stock, Self::Plimsoll, Self::Model];
+    /// Those that schedule by themselves.
+    pub const SCHEDULERS: [Self; 4] = [Self::NullBinder, Self::Stock, Self::Plimsoll, Self::Model];
+    /// kube-scheduler by itself, and with advice.
+    pub const ADVISED: [Self; 3] = [Self::Stock, Self::Extender, Self::Plugin];
 
     /// As the report has it.
     pub fn name(self) -> &'static str {
@@ -36,6 +45,8 @@ impl Contestant {
             Self::Stock => "kube-scheduler",
             Self::Plimsoll => "Plimsoll",
             Self::Model => "Plimsoll, model",
+            Self::Extender => "kube-scheduler with the extender",
+            Self::Plugin => "kube-scheduler with the plugin",
         }
     }
 }
@@ -49,6 +60,8 @@ pub struct Programs {
     pub plimsoll: PathBuf,
     /// `null-binder`.
     pub null_binder: PathBuf,
+    /// kube-scheduler with our plugin.
+    pub plugin: PathBuf,
     /// A folder with a trained model.
     pub model: PathBuf,
 }
@@ -102,8 +115,12 @@ pub async fn run(programs: &Programs, case: &Case, contestant: Contestant) -> Re
     // What the control plane has left to do is not part of it.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let watch = tokio::spawn(bindings(admin.clone(), version, case.pods));
+    let adviser = match contestant {
+        Contestant::Extender | Contestant::Plugin => Some(start_adviser(programs, &mut lab).await?),
+        _ => None,
+    };
+    let (program, arguments) = invocation(programs, &lab, contestant, adviser)?;
     let start = Instant::now();
-    let (program, arguments) = invocation(programs, &lab, contestant)?;
     lab.start_program("contestant", &program, &arguments)?;
     let process = lab.process("contestant")?;
     let times = tokio::select! {
@@ -149,7 +166,55 @@ async fn died(lab: &mut Lab) -> anyhow::Error {
     anyhow::anyhow!("not all pods were bound in {} s", PATIENCE.as_secs())
 }
 
-fn invocation(programs: &Programs, lab: &Lab, contestant: Contestant) -> Result<(PathBuf, Vec<String>)> {
+/// Starts `plimsoll serve`, and waits until it knows the cluster.
+async fn start_adviser(programs: &Programs, lab: &mut Lab) -> Result<SocketAddr> {
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let kubeconfig = lab.kubeconfig(User::Plimsoll).display().to_string();
+    let model = programs.model.display().to_string();
+    let arguments = ["serve", "--kubeconfig", &kubeconfig, "--policy", &model, "--listen", &address.to_string()];
+    lab.start_program("adviser", &programs.plimsoll, &arguments.map(str::to_owned))?;
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        if lab.exit_status("adviser")?.is_some() {
+            bail!("the adviser ended: {}", lab.log("adviser")?);
+        }
+        if is_ready(address).await {
+            return Ok(address);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    bail!("the adviser is not ready in {} s", PATIENCE.as_secs())
+}
+
+async fn is_ready(address: SocketAddr) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address).await else { return false };
+    let mut answer = [0; 12];
+    let asked = stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: adviser\r\nConnection: close\r\n\r\n").await;
+    asked.is_ok() && stream.read_exact(&mut answer).await.is_ok() && answer.ends_with(b"200")
+}
+
+/// What a stock scheduler is told beside what all are told.
+fn advice(contestant: Contestant, adviser: Option<SocketAddr>) -> Value {
+    match (contestant, adviser) {
+        (Contestant::Extender, Some(address)) => json!({ "extenders": [{
+            "urlPrefix": format!("http://{address}/extender"), "prioritizeVerb": "prioritize", "weight": 100,
+            "nodeCacheCapable": true, "httpTimeout": "10s",
+        }]}),
+        (Contestant::Plugin, Some(address)) => json!({ "profiles": [{
+            "schedulerName": "default-scheduler",
+            "plugins": { "multiPoint": { "enabled": [{ "name": "Plimsoll", "weight": 100 }] } },
+            "pluginConfig": [{ "name": "Plimsoll", "args": { "address": format!("http://{address}"), "timeout": "10s" } }],
+        }]}),
+        _ => json!({}),
+    }
+}
+
+fn invocation(
+    programs: &Programs,
+    lab: &Lab,
+    contestant: Contestant,
+    adviser: Option<SocketAddr>,
+) -> Result<(PathBuf, Vec<String>)> {
     let text = |path: &Path| path.display().to_string();
     let ours = text(&lab.kubeconfig(User::Plimsoll));
     let plimsoll = ["run", "--kubeconfig", &ours, "--listen", "off", "--leader-elect=false"].map(str::to_owned);
@@ -160,19 +225,26 @@ fn invocation(programs: &Programs, lab: &Lab, contestant: Contestant) -> Result<
             let policy = ["--policy".to_owned(), text(&programs.model)];
             (programs.plimsoll.clone(), plimsoll.into_iter().chain(policy).collect())
         }
-        Contestant::Stock => {
+        Contestant::Stock | Contestant::Extender | Contestant::Plugin => {
             let config = lab.folder().join("stock.json");
             let connection = json!({
                 "kubeconfig": text(&lab.kubeconfig(User::KubeScheduler)), "qps": UNTHROTTLED, "burst": UNTHROTTLED,
                 "contentType": "application/vnd.kubernetes.protobuf",
             });
-            let settings = json!({
+            let mut settings = json!({
                 "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
                 "clientConnection": connection, "leaderElection": {"leaderElect": false},
             });
+            if let (Some(settings), Value::Object(more)) = (settings.as_object_mut(), advice(contestant, adviser)) {
+                settings.extend(more);
+            }
             std::fs::write(&config, settings.to_string())?;
             let arguments = vec![format!("--config={}", text(&config)), "--secure-port=0".to_owned()];
-            (programs.lab.program("kube-scheduler"), arguments)
+            let program = match contestant {
+                Contestant::Plugin => programs.plugin.clone(),
+                _ => programs.lab.program("kube-scheduler"),
+            };
+            (program, arguments)
         }
     })
 }

@@ -2,14 +2,14 @@
 //! with the same nodes and pods, interleaved.
 //!
 //! Without names it runs everything and writes `docs/benchmarks-live.md` and `target/bench/live.json`; with names of cases it measures those
-//! alone and writes nothing.
+//! alone and writes nothing. With `--adviser` it measures what advice costs kube-scheduler, and writes `docs/benchmarks-adviser.md`.
 
 mod case;
 mod contest;
 mod report;
 
 use anyhow::{Context, Result, bail};
-use case::{CASES, Case};
+use case::{ADVISED, CASES, Case};
 use clap::Parser;
 use contest::{Contestant, Figures, Programs};
 use plimsoll_lab::Binaries;
@@ -30,10 +30,15 @@ struct Arguments {
     /// Who takes part, by the words of their names; all if nobody is named
     #[arg(long)]
     only: Vec<String>,
+    /// Measure kube-scheduler with our extender and our plugin beside kube-scheduler alone
+    #[arg(long)]
+    adviser: bool,
     #[arg(long, default_value = "target/release/plimsoll")]
     plimsoll: PathBuf,
     #[arg(long, default_value = "bin/null-binder")]
     null_binder: PathBuf,
+    #[arg(long, default_value = "bin/plimsoll-kube-scheduler")]
+    plugin: PathBuf,
     #[arg(long, default_value = "models/packing")]
     model: PathBuf,
 }
@@ -66,13 +71,16 @@ fn run(arguments: &Arguments) -> Result<()> {
     let programs = Programs {
         lab: Binaries::find()?,
         plimsoll: absolute(&arguments.plimsoll)?,
-        null_binder: absolute(&arguments.null_binder)?,
+        null_binder: if arguments.adviser { PathBuf::new() } else { absolute(&arguments.null_binder)? },
+        plugin: if arguments.adviser { absolute(&arguments.plugin)? } else { PathBuf::new() },
         model: absolute(&arguments.model)?,
     };
     let named = |case: &&Case| arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name);
-    let cases: Vec<Case> = CASES.iter().filter(named).map(|case| case.scaled(arguments.part)).collect();
+    let all: &[Case] = if arguments.adviser { &ADVISED } else { &CASES };
+    let cases: Vec<Case> = all.iter().filter(named).map(|case| case.scaled(arguments.part)).collect();
     if cases.is_empty() {
-        bail!("there is no such case; there are {}", CASES.map(|case| case.name).join(", "));
+        let names: Vec<_> = all.iter().map(|case| case.name).collect();
+        bail!("there is no such case; there are {}", names.join(", "));
     }
     let takes_part = |contestant: &Contestant| {
         arguments.only.is_empty() || arguments.only.iter().any(|name| contestant.name() == name)
@@ -80,7 +88,8 @@ fn run(arguments: &Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut rows = Vec::new();
     for case in cases {
-        let contestants = Contestant::ALL.into_iter().filter(takes_part);
+        let contestants: &[Contestant] = if arguments.adviser { &Contestant::ADVISED } else { &Contestant::SCHEDULERS };
+        let contestants = contestants.iter().copied().filter(takes_part);
         let contestants = contestants.filter(|who| *who != Contestant::NullBinder || case.null_binder);
         let mut of_case: Vec<Row> =
             contestants.map(|contestant| Row { case, contestant, rounds: Vec::new() }).collect();
@@ -95,7 +104,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         rows.extend(of_case);
     }
     if arguments.cases.is_empty() && arguments.only.is_empty() && arguments.part == 1.0 {
-        report::write(&rows)?;
+        report::write(&rows, arguments.adviser)?;
     }
     Ok(())
 }

@@ -6,8 +6,14 @@ use anyhow::Result;
 use serde_json::json;
 use std::fmt::Write;
 
-const PAGE: &str = "docs/benchmarks-live.md";
-const DATA: &str = "target/bench/live.json";
+/// What is written where.
+struct Files {
+    page: &'static str,
+    data: &'static str,
+}
+
+const LIVE: Files = Files { page: "docs/benchmarks-live.md", data: "target/bench/live.json" };
+const ADVISER: Files = Files { page: "docs/benchmarks-adviser.md", data: "target/bench/adviser.json" };
 
 /// A run on one line.
 pub fn line(figures: &Figures) -> String {
@@ -48,8 +54,9 @@ fn medians(row: &Row) -> Figures {
 }
 
 /// Writes the page and the data.
-pub fn write(rows: &[Row]) -> Result<()> {
-    std::fs::write(PAGE, page(rows))?;
+pub fn write(rows: &[Row], adviser: bool) -> Result<()> {
+    let Files { page: file, data: data_file } = if adviser { ADVISER } else { LIVE };
+    std::fs::write(file, page(rows, adviser))?;
     let data = rows.iter().map(|row| {
         json!({
             "case": row.case.name, "nodes": row.case.nodes, "pods": row.case.pods,
@@ -57,25 +64,39 @@ pub fn write(rows: &[Row]) -> Result<()> {
         })
     });
     std::fs::create_dir_all("target/bench")?;
-    std::fs::write(DATA, format!("{:#}\n", json!(data.collect::<Vec<_>>())))?;
-    println!("wrote {PAGE} and {DATA}");
+    std::fs::write(data_file, format!("{:#}\n", json!(data.collect::<Vec<_>>())))?;
+    println!("wrote {file} and {data_file}");
     Ok(())
 }
 
-fn page(rows: &[Row]) -> String {
+fn page(rows: &[Row], adviser: bool) -> String {
     let rounds = rows.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
+    let (title, target) = match adviser {
+        true => ("Benchmarks of the adviser", "bench-adviser"),
+        false => ("Benchmarks of the live scheduler", "bench-live"),
+    };
+    let who = match adviser {
+        true => {
+            "kube-scheduler by itself, with `plimsoll serve --policy models/packing` as an extender that gives points (`nodeCacheCapable`), and with our plugin, \
+                 which asks the same server. What the server takes of the two cores is missing from kube-scheduler; its processor time and memory are not \
+                 in the table."
+        }
+        false => {
+            "The null binder (`lab/cmd/null-binder`, client-go with protobuf, 32 connections for bindings and 32 for events) binds pods to nodes in \
+                  turn, without a thought. Plimsoll lets bindings go before events where both wait for the API server, which the null binder does \
+                  not: compare them with events. Plimsoll's model is `models/packing`."
+        }
+    };
     let mut page = format!(
-        "# Benchmarks of the live scheduler\n\n\
-         Written by `make bench-live`: a real etcd and kube-apiserver (Kubernetes v1.36.3, [lab.md](lab.md)), nodes that are ready and do nothing, \
+        "# {title}\n\n\
+         Written by `make {target}`: a real etcd and kube-apiserver (Kubernetes v1.36.3, [lab.md](lab.md)), nodes that are ready and do nothing, \
          pods that are there before the scheduler starts. Each contestant has a control plane of its own, one after the other, on {} cores that \
          it shares with the control plane and with the watch that measures. Nobody is throttled. Figures are medians of {rounds} rounds, \
          interleaved.\n\n\
-         The null binder (`lab/cmd/null-binder`, client-go with protobuf, 32 connections for bindings and 32 for events) binds pods to nodes in \
-         turn, without a thought. Plimsoll lets bindings go before events where both wait for the API server, which the null binder does not: compare \
-         them with events. Plimsoll's model is `models/packing`. The rate is \
+         {who} The rate is \
          that from the first binding to the last, as another client's watch sees them; half and 99 % are the times from the first binding to \
          those of so many pods; all is the time from the start of the program to the last binding, which is what counts where pods that are in the \
-         way have to go first. "With events" is the rate until an event tells of each binding: events may be written later than bindings. \
+         way have to go first. \"With events\" is the rate until an event tells of each binding: events may be written later than bindings. \
          Processor time and memory are of the whole run of the program, its start included.\n",
         std::thread::available_parallelism().map_or(1, usize::from)
     );

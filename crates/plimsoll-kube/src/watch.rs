@@ -384,8 +384,12 @@ mod tests {
     }
 
     fn all_sent(version: u32) -> String {
-        let metadata = json!({ "resourceVersion": version.to_string(), "annotations": { "k8s.io/initial-events-end": "true" } });
-        format!("{}\n", json!({ "type": "BOOKMARK", "object": { "apiVersion": "v1", "kind": "Pod", "metadata": metadata } }))
+        let metadata =
+            json!({ "resourceVersion": version.to_string(), "annotations": { "k8s.io/initial-events-end": "true" } });
+        format!(
+            "{}\n",
+            json!({ "type": "BOOKMARK", "object": { "apiVersion": "v1", "kind": "Pod", "metadata": metadata } })
+        )
     }
 
     fn refusal(code: u16, message: &str) -> (u16, String) {

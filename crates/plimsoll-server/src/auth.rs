@@ -1,7 +1,7 @@
 //! Who may ask: whoever knows the token.
 
-use crate::{App, Shared};
 use crate::answer::Refused;
+use crate::{App, Shared};
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;

@@ -8,9 +8,9 @@ use crate::{App, Shared, limits};
 use axum::Json;
 use axum::extract::State;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use plimsoll_core::reserve::Binding;
 use plimsoll_kube::advise::{Candidates, Consultation, Objection};
 use plimsoll_kube::driver::{Input, Question};
-use plimsoll_core::reserve::Binding;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -98,7 +98,8 @@ pub async fn filter(State(app): Shared, Body(args): Body<ExtenderArgs>) -> Resul
         Ok(objections) => objections,
         Err(error) => return Ok(Json(FilterResult { error, ..FilterResult::default() })),
     };
-    let objections: BTreeMap<_, _> = objections.into_iter().map(|objection| (objection.node.clone(), objection)).collect();
+    let objections: BTreeMap<_, _> =
+        objections.into_iter().map(|objection| (objection.node.clone(), objection)).collect();
     Ok(Json(filtered(args, &objections)))
 }
 
@@ -106,7 +107,8 @@ fn filtered(args: ExtenderArgs, objections: &BTreeMap<String, Objection>) -> Fil
     let mut result = FilterResult::default();
     for node in args.names() {
         let Some(objection) = objections.get(&node) else { continue };
-        let failed = if objection.resolvable { &mut result.failed_nodes } else { &mut result.failed_and_unresolvable_nodes };
+        let failed =
+            if objection.resolvable { &mut result.failed_nodes } else { &mut result.failed_and_unresolvable_nodes };
         failed.insert(node, objection.reason.clone());
     }
     let is_left = |node: &String| !objections.contains_key(node);
@@ -133,7 +135,11 @@ pub async fn prioritize(
 ) -> Result<Json<Vec<HostPriority>>, Refused> {
     let names = args.names();
     if names.len() > limits::NODES {
-        return Err(Refused::unprocessable(format!("{} nodes are asked about; at most {} may be", names.len(), limits::NODES)));
+        return Err(Refused::unprocessable(format!(
+            "{} nodes are asked about; at most {} may be",
+            names.len(),
+            limits::NODES
+        )));
     }
     let recommended = app.recommended(&args.pod, &names);
     let items = vec![Candidates { pod: args.pod, nodes: names.clone() }];
@@ -204,7 +210,8 @@ pub async fn preempt(Body(args): Body<PreemptionArgs>) -> Json<PreemptionResult>
         let pods: Vec<_> = victims.pods.iter().map(|pod| json!({ "UID": pod.metadata.uid })).collect();
         json!({ "Pods": pods, "NumPDBViolations": victims.violations })
     };
-    let from_pods = || args.node_name_to_victims.unwrap_or_default().into_iter().map(|(node, victims)| (node, meta(victims)));
+    let from_pods =
+        || args.node_name_to_victims.unwrap_or_default().into_iter().map(|(node, victims)| (node, meta(victims)));
     let victims = args.node_name_to_meta_victims.unwrap_or_else(|| from_pods().collect());
     Json(PreemptionResult { node_name_to_meta_victims: victims })
 }
@@ -240,7 +247,10 @@ pub async fn bind(State(app): Shared, Body(args): Body<BindingArgs>) -> Result<J
         return Err(Refused::unprocessable("this server binds no pods; start it with --bind"));
     };
     let named = [&args.pod_name, &args.pod_namespace, &args.node];
-    if named.iter().any(|name| name.is_empty() || name.contains(['/', '?', '#', '%']) || name.chars().any(char::is_control)) {
+    if named
+        .iter()
+        .any(|name| name.is_empty() || name.contains(['/', '?', '#', '%']) || name.chars().any(char::is_control))
+    {
         return Err(Refused::unprocessable("PodName, PodNamespace and Node must be names of objects"));
     }
     let binding = Binding {

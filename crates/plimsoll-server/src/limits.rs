@@ -1,7 +1,7 @@
 //! What is never exceeded, so that no caller can take more than its part.
 
-use crate::answer::Refused;
 use crate::Shared;
+use crate::answer::Refused;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;

@@ -51,7 +51,11 @@ impl Default for Metrics {
         registry.register("plimsoll_server_requests", "Requests answered, by path and status", Family::clone(&answers));
         registry.register("plimsoll_server_request_duration_seconds", "How long they took", Family::clone(&durations));
         registry.register("plimsoll_suggestions", "Pods judged, by who judged", Family::clone(&decisions));
-        registry.register("plimsoll_server_refused", "Requests refused before they were read, or late", Family::clone(&refused));
+        registry.register(
+            "plimsoll_server_refused",
+            "Requests refused before they were read, or late",
+            Family::clone(&refused),
+        );
         Self { registry, answers, durations, decisions, refused }
     }
 }

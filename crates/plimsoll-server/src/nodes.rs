@@ -60,7 +60,15 @@ fn info(node: String, known: Vec<Known>, now: SystemTime, with_history: bool) ->
 pub async fn list(State(app): Shared) -> Json<Vec<NodeInfo>> {
     let now = SystemTime::now();
     let nodes = app.telemetry.nodes();
-    Json(nodes.into_iter().map(|node| { let known = app.telemetry.node(&node, now); info(node, known, now, false) }).collect())
+    Json(
+        nodes
+            .into_iter()
+            .map(|node| {
+                let known = app.telemetry.node(&node, now);
+                info(node, known, now, false)
+            })
+            .collect(),
+    )
 }
 
 /// The readings of a node, those of the last minutes as well.

@@ -146,7 +146,9 @@ pub async fn put(
     Path(key): Path<Key>,
     Body(recommendation): Body<Recommendation>,
 ) -> Result<(StatusCode, Json<Recommendation>), Refused> {
-    if recommendation.node.is_empty() || [&key.0, &key.1, &recommendation.node].iter().any(|name| name.len() > LONGEST_NAME) {
+    if recommendation.node.is_empty()
+        || [&key.0, &key.1, &recommendation.node].iter().any(|name| name.len() > LONGEST_NAME)
+    {
         return Err(Refused::unprocessable(format!("names have 1 to {LONGEST_NAME} characters")));
     }
     let is_new = app.recommendations.set(key, recommendation.clone(), Instant::now())?;

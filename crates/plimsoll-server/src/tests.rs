@@ -40,7 +40,13 @@ async fn server(events: Vec<Event>, change: impl FnOnce(&mut App)) -> Router {
     let outbox = Outbox::new(api, inbox.clone(), tokio::runtime::Handle::current(), recorder, Arc::clone(&metrics));
     let mut configuration = Configuration::default();
     let profile = configuration.profiles[0].clone();
-    configuration.profiles = POLICIES.map(|name| { let mut own = profile.clone(); own.scheduler_name = name.to_owned(); own }).into();
+    configuration.profiles = POLICIES
+        .map(|name| {
+            let mut own = profile.clone();
+            own.scheduler_name = name.to_owned();
+            own
+        })
+        .into();
     let mut engine = Engine::new(&configuration, 1);
     for name in POLICIES {
         engine.set_policy(name, policy::by_name(name).unwrap());
@@ -133,7 +139,8 @@ async fn what_was_placed_takes_room_until_it_is_released() {
         ask(&router, &body).await[0]["scores"].clone()
     };
     let before = best(json!({})).await;
-    let placed = json!({ "placed": [{ "namespace": "default", "name": "placed", "uid": "uid-placed", "node": "medium" }] });
+    let placed =
+        json!({ "placed": [{ "namespace": "default", "name": "placed", "uid": "uid-placed", "node": "medium" }] });
     let after = best(placed).await;
     assert_ne!(before, after, "the room that was taken is not seen");
     assert_eq!(after, best(json!({})).await, "it stays taken");
@@ -171,12 +178,16 @@ async fn an_extender_filters_ranks_and_agrees_to_preemptions() {
     let whole = json!({ "items": [{ "metadata": { "name": "small" } }, { "metadata": { "name": "large", "labels": { "a": "b" } } }] });
     let (_, answer) = call(&router, "POST", "/extender/filter", &json!({ "Pod": pod("a", "3"), "Nodes": whole })).await;
     assert_eq!(answer["Nodes"]["items"][0]["metadata"], whole["items"][1]["metadata"], "{answer}");
-    let (_, points) = call(&router, "POST", "/extender/prioritize", &json!({ "Pod": pod("a", "1"), "Nodes": whole })).await;
+    let (_, points) =
+        call(&router, "POST", "/extender/prioritize", &json!({ "Pod": pod("a", "1"), "Nodes": whole })).await;
     assert_eq!(points, json!([{ "Host": "small", "Score": 10 }, { "Host": "large", "Score": 0 }]));
     let victims = json!({ "n": { "Pods": [{ "metadata": { "name": "v", "uid": "u" } }], "NumPDBViolations": 1 } });
     let args = json!({ "Pod": pod("a", "1"), "NodeNameToVictims": victims });
     let (_, answer) = call(&router, "POST", "/extender/preempt", &args).await;
-    assert_eq!(answer, json!({ "NodeNameToMetaVictims": { "n": { "Pods": [{ "UID": "u" }], "NumPDBViolations": 1 } } }));
+    assert_eq!(
+        answer,
+        json!({ "NodeNameToMetaVictims": { "n": { "Pods": [{ "UID": "u" }], "NumPDBViolations": 1 } } })
+    );
     let args = json!({ "PodName": "a", "PodNamespace": "default", "PodUID": "u", "Node": "n" });
     assert_eq!(call(&router, "POST", "/extender/bind", &args).await.0, StatusCode::UNPROCESSABLE_ENTITY);
 }
@@ -244,11 +255,19 @@ async fn readings_are_told_with_their_age() {
     let router = server(three_nodes(), |app| {
         let now = SystemTime::now();
         app.telemetry.put("small", "cpu_percent", Reading { value: 12.5, at: now });
-        app.telemetry.put("large", "cpu_percent", Reading { value: 1.0, at: now - std::time::Duration::from_secs(120) });
+        app.telemetry.put(
+            "large",
+            "cpu_percent",
+            Reading { value: 1.0, at: now - std::time::Duration::from_secs(120) },
+        );
     })
     .await;
     let (_, nodes) = call(&router, "GET", "/v1/nodes", &Value::Null).await;
-    assert_eq!((&nodes[0]["node"], &nodes[0]["metrics"]["cpu_percent"]["stale"]), (&json!("large"), &json!(true)), "{nodes}");
+    assert_eq!(
+        (&nodes[0]["node"], &nodes[0]["metrics"]["cpu_percent"]["stale"]),
+        (&json!("large"), &json!(true)),
+        "{nodes}"
+    );
     let (_, small) = call(&router, "GET", "/v1/nodes/small/metrics", &Value::Null).await;
     assert_eq!(small["metrics"]["cpu_percent"]["value"], 12.5);
     assert_eq!(small["metrics"]["cpu_percent"]["history"].as_array().unwrap().len(), 1);

@@ -53,7 +53,9 @@ impl Prometheus {
             let failed = self.ask().await;
             // Said once, not every quarter of a minute.
             match &failed {
-                Some(problem) if was_answered => tracing::warn!(problem, "Prometheus does not answer; readings become stale"),
+                Some(problem) if was_answered => {
+                    tracing::warn!(problem, "Prometheus does not answer; readings become stale")
+                }
                 None if !was_answered => tracing::info!("Prometheus answers again"),
                 _ => {}
             }
@@ -65,7 +67,8 @@ impl Prometheus {
     /// Asks everything once, side by side; what failed, if anything.
     pub async fn ask(&self) -> Option<String> {
         // Boxed, for the compiler's sake: it does not see that a borrowing future can be sent.
-        let asked: Vec<BoxFuture<'_, Result<(), String>>> = self.queries.iter().map(|query| self.ask_one(query).boxed()).collect();
+        let asked: Vec<BoxFuture<'_, Result<(), String>>> =
+            self.queries.iter().map(|query| self.ask_one(query).boxed()).collect();
         let answers: Vec<_> = stream::iter(asked).buffer_unordered(AT_A_TIME).collect().await;
         answers.into_iter().find_map(Result::err)
     }
@@ -94,7 +97,9 @@ impl Prometheus {
 /// The node that an instance is of: without its port.
 fn node_of(instance: &str) -> &str {
     match instance.rsplit_once(':') {
-        Some((node, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) && !node.ends_with(':') => {
+        Some((node, port))
+            if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) && !node.ends_with(':') =>
+        {
             node.trim_start_matches('[').trim_end_matches(']')
         }
         _ => instance,

@@ -58,7 +58,11 @@ const SETS: &[QuerySet] = &[
         name: "node-exporter",
         about: "what nodes do, from node exporters; pods from kube-state-metrics, if it is there",
         queries: &[
-            (CPU_PERCENT, "100 - (avg by (instance) (irate(node_cpu_seconds_total{mode=\"idle\"}[1m])) * 100)", "instance"),
+            (
+                CPU_PERCENT,
+                "100 - (avg by (instance) (irate(node_cpu_seconds_total{mode=\"idle\"}[1m])) * 100)",
+                "instance",
+            ),
             (MEMORY_AVAILABLE_GB, "node_memory_MemAvailable_bytes / 1e9", "instance"),
             (
                 "disk_used_percent",

@@ -227,7 +227,9 @@ impl Cluster {
     async fn delete(&mut self, alive: &mut VecDeque<String>, count: usize) -> Result<()> {
         let api: Api<Deployment> = Api::default_namespaced(self.client.clone());
         for name in alive.drain(..count) {
-            api.delete(&name, &DeleteParams::background()).await.with_context(|| format!("delete deployment {name}"))?;
+            api.delete(&name, &DeleteParams::background())
+                .await
+                .with_context(|| format!("delete deployment {name}"))?;
         }
         let begin = Instant::now();
         while self.pods(LABEL).await?.len() > alive.len() {

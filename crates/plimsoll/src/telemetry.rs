@@ -45,7 +45,8 @@ fn queries(asked: &PrometheusSection) -> Result<Vec<Query>> {
     let mut queries = Vec::new();
     for name in &asked.sets {
         let known = || presets().iter().map(|set| set.name).collect::<Vec<_>>().join(", ");
-        let set = preset(name).with_context(|| format!("telemetry.prometheus.sets: {name:?} is not known; there are {}", known()))?;
+        let set = preset(name)
+            .with_context(|| format!("telemetry.prometheus.sets: {name:?} is not known; there are {}", known()))?;
         queries.extend(set.queries());
     }
     queries.retain(|query| !asked.queries.iter().any(|given| given.metric == query.metric));

@@ -79,9 +79,10 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let (engine, policies, counters) = engine(args, configuration, section)?;
     let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     let kinds = section.node_kinds(folder)?;
-    let token = args.token_file.as_deref().map(|file| {
-        Token::read(file).with_context(|| format!("--token-file {}: it cannot be read", file.display()))
-    });
+    let token = args
+        .token_file
+        .as_deref()
+        .map(|file| Token::read(file).with_context(|| format!("--token-file {}: it cannot be read", file.display())));
     let token = token.transpose()?;
     let tls = args.tls_cert_file.clone().zip(args.tls_key_file.clone());
     let tls = tls.map(|(certificate, key)| Tls { certificate, key });
@@ -137,9 +138,15 @@ fn engine(
     for given in &args.policy {
         let (name, policy) = match given.split_once('=') {
             Some((name, policy)) => (name.to_owned(), policy),
-            None => (Path::new(given).file_name().map_or(given.clone(), |name| name.to_string_lossy().into_owned()), given.as_str()),
+            None => (
+                Path::new(given).file_name().map_or(given.clone(), |name| name.to_string_lossy().into_owned()),
+                given.as_str(),
+            ),
         };
-        ensure!(!named.iter().any(|(known, _)| *known == name), "--policy {given}: there is another policy {name:?}; name it, as in other={policy}");
+        ensure!(
+            !named.iter().any(|(known, _)| *known == name),
+            "--policy {given}: there is another policy {name:?}; name it, as in other={policy}"
+        );
         named.push((name, policy));
     }
     let renamed = |name: &String| {

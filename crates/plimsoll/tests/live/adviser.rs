@@ -59,7 +59,8 @@ async fn place(objects: &Objects, names: &[&str]) -> BTreeSet<String> {
 
 fn judged(address: SocketAddr) -> u64 {
     let metrics = get(address, "/metrics").unwrap();
-    let line = metrics.lines().find_map(|line| line.strip_prefix("plimsoll_suggestions_total{decided_by=\"heuristic\"} "));
+    let line =
+        metrics.lines().find_map(|line| line.strip_prefix("plimsoll_suggestions_total{decided_by=\"heuristic\"} "));
     line.map_or(0, |count| count.trim().parse().unwrap())
 }
 
@@ -81,7 +82,12 @@ async fn follows_and_does_without(binaries: Binaries, asking: Asking) {
     lab.start_program("asking", &asking.program, &arguments).unwrap();
 
     let advised = place(&objects, &["a", "b", "c", "d"]).await;
-    assert_eq!(advised.len(), 1, "best-fit fills one node; kube-scheduler would spread: {advised:?}\n{}", lab.log("asking").unwrap());
+    assert_eq!(
+        advised.len(),
+        1,
+        "best-fit fills one node; kube-scheduler would spread: {advised:?}\n{}",
+        lab.log("asking").unwrap()
+    );
     assert!(judged(address) >= 4);
     lab.kill("adviser").unwrap();
     place(&objects, &["e", "f", "g"]).await;
@@ -100,7 +106,11 @@ async fn follows_and_does_without(binaries: Binaries, asking: Asking) {
     let fullest = counts.iter().max().unwrap();
     assert_eq!(counts.iter().filter(|pods| *pods == fullest).count(), 1, "{counts:?}");
     let last = place(&objects, &["y", "z"]).await;
-    assert_eq!(last, [format!("node-{}", counts.iter().position(|pods| pods == fullest).unwrap())].into(), "{counts:?}");
+    assert_eq!(
+        last,
+        [format!("node-{}", counts.iter().position(|pods| pods == fullest).unwrap())].into(),
+        "{counts:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,7 +55,8 @@ fn held(experiment: &Experiment, words: &str) -> bool {
 
 #[test]
 fn every_finding_holds_for_perfect_policies() {
-    let (runs, experiment) = run_with(&small(), &Rules(["fullest", "emptiest", "nearest"]), &mut Simulated, &mut |_, _| {}).unwrap();
+    let (runs, experiment) =
+        run_with(&small(), &Rules(["fullest", "emptiest", "nearest"]), &mut Simulated, &mut |_, _| {}).unwrap();
     let failed: Vec<_> = experiment.findings.iter().filter(|finding| !finding.held).collect();
     assert!(failed.is_empty(), "{failed:?}");
     assert_eq!(experiment.findings.len(), 16);
@@ -68,7 +69,8 @@ fn every_finding_holds_for_perfect_policies() {
 
 #[test]
 fn findings_do_not_hold_for_policies_that_do_something_else() {
-    let (_, experiment) = run_with(&small(), &Rules(["emptiest", "fullest", "fullest"]), &mut Simulated, &mut |_, _| {}).unwrap();
+    let (_, experiment) =
+        run_with(&small(), &Rules(["emptiest", "fullest", "fullest"]), &mut Simulated, &mut |_, _| {}).unwrap();
     for words in
         ["EE keeps one node", "LB spreads", "EL-RL follows", "EE still works", "LB still works", "EL-RL still works"]
     {
@@ -104,9 +106,11 @@ fn a_learned_policy_is_made_of_a_network() {
 #[test]
 fn nodes_are_seen_in_the_units_of_prometheus() {
     let settings = small();
-    let mut environment: ClusterEnvironment =
-        cluster::test(&settings, &Trial { policy: Policy::Ee, test: Test::One, nodes: settings.nodes, shuffle: Shuffle::Never })
-            .unwrap();
+    let mut environment: ClusterEnvironment = cluster::test(
+        &settings,
+        &Trial { policy: Policy::Ee, test: Test::One, nodes: settings.nodes, shuffle: Shuffle::Never },
+    )
+    .unwrap();
     environment.reset(1).unwrap();
     assert_eq!(environment.observation().node(0), [0.0, 16.0, 0.0, 0.0, 12.0, 1.0]);
     environment.step(0).unwrap();
