@@ -204,6 +204,18 @@ soak-live: lab
 fuzz: ## Feed arbitrary input to every reader: FUZZ_SECONDS= for each
 	FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run
 
+# What sends requests by an OpenAPI document.
+VENV_API := target/bench/venv-api
+$(VENV_API)/ready: fuzz/requirements.txt
+	python3 -m venv $(VENV_API)
+	$(VENV_API)/bin/pip install --quiet --requirement $<
+	touch $@
+
+.PHONY: fuzz-api
+fuzz-api: lab $(VENV_API)/ready ## Send the adviser what its own description allows, and what it does not
+	$(CARGO) build --locked --package plimsoll --no-default-features
+	fuzz/api $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll $(VENV_API)/bin/schemathesis
+
 .PHONY: clean
 clean: ## Remove what was built
 	$(CARGO) clean
