@@ -7,6 +7,7 @@ use crate::points::points;
 use crate::{App, Shared, limits};
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use plimsoll_core::reserve::Binding;
 use plimsoll_kube::advise::{Candidates, Consultation, Objection};
@@ -220,12 +221,15 @@ pub async fn preempt(Body(args): Body<PreemptionArgs>) -> Json<PreemptionResult>
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct BindingArgs {
     #[serde(rename = "PodName")]
+    #[schema(pattern = "^[a-z0-9.-]+$", max_length = 253)]
     pod_name: String,
     #[serde(rename = "PodNamespace")]
+    #[schema(pattern = "^[a-z0-9.-]+$", max_length = 253)]
     pod_namespace: String,
     #[serde(rename = "PodUID")]
     pod_uid: String,
     #[serde(rename = "Node")]
+    #[schema(pattern = "^[a-z0-9.-]+$", max_length = 253)]
     node: String,
 }
 
@@ -239,20 +243,16 @@ pub struct BindingResult {
 
 /// Binds a pod.
 #[utoipa::path(post, path = "/extender/bind", request_body = BindingArgs, responses(
-    (status = 200, body = BindingResult), (status = 400, body = Problem), (status = 401, body = Problem), (status = 408, body = Problem),
+    (status = 200, body = BindingResult), (status = 400, body = Problem), (status = 401, body = Problem), (status = 404, body = Problem), (status = 408, body = Problem),
     (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem),
 ))]
 pub async fn bind(State(app): Shared, Body(args): Body<BindingArgs>) -> Result<Json<BindingResult>, Refused> {
-    let Some(binder) = &app.binder else {
-        return Err(Refused::unprocessable("this server binds no pods; start it with --bind"));
-    };
-    let named = [&args.pod_name, &args.pod_namespace, &args.node];
-    if named
-        .iter()
-        .any(|name| name.is_empty() || name.contains(['/', '?', '#', '%']) || name.chars().any(char::is_control))
-    {
+    if ![&args.pod_name, &args.pod_namespace, &args.node].into_iter().all(|name| is_name(name)) {
         return Err(Refused::unprocessable("PodName, PodNamespace and Node must be names of objects"));
     }
+    let Some(binder) = &app.binder else {
+        return Err(Refused::new(StatusCode::NOT_FOUND, "this server binds no pods; start it with --bind"));
+    };
     let binding = Binding {
         namespace: args.pod_namespace,
         name: args.pod_name,
@@ -264,6 +264,12 @@ pub async fn bind(State(app): Shared, Body(args): Body<BindingArgs>) -> Result<J
     let error = binder.bind(&binding).await.err().map(|error| error.to_string()).unwrap_or_default();
     app.placed(&binding, error.is_empty()).await;
     Ok(Json(BindingResult { error }))
+}
+
+/// Whether an object can have this name: nothing else may get into a path.
+fn is_name(text: &str) -> bool {
+    (1..=253).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
 }
 
 impl App {

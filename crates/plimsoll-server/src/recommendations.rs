@@ -14,6 +14,8 @@ use utoipa::ToSchema;
 
 /// Recommendations that are kept.
 const MOST: usize = 10_000;
+/// A year: what is to hold for longer holds until it is deleted.
+const LONGEST_TTL: u64 = 31_536_000;
 /// The longest name of an object.
 const LONGEST_NAME: usize = 253;
 
@@ -28,6 +30,7 @@ pub struct Recommendation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Seconds for which it holds; until it is deleted if not given. In an answer: seconds that are left.
+    #[schema(maximum = 31_536_000)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
 }
@@ -88,9 +91,7 @@ impl Recommendations {
     }
 
     fn set(&self, key: Key, recommendation: Recommendation, now: Instant) -> Result<bool, Refused> {
-        let until = recommendation.ttl_seconds.map(|seconds| now.checked_add(Duration::from_secs(seconds)));
-        // One that ends after the end of time never ends.
-        let until = until.flatten();
+        let until = recommendation.ttl_seconds.map(|seconds| now + Duration::from_secs(seconds.min(LONGEST_TTL)));
         self.with(|all| {
             if all.len() >= MOST {
                 all.retain(|_, kept| kept.holds(now));
@@ -150,6 +151,9 @@ pub async fn put(
         || [&key.0, &key.1, &recommendation.node].iter().any(|name| name.len() > LONGEST_NAME)
     {
         return Err(Refused::unprocessable(format!("names have 1 to {LONGEST_NAME} characters")));
+    }
+    if recommendation.ttl_seconds.is_some_and(|seconds| seconds > LONGEST_TTL) {
+        return Err(Refused::unprocessable(format!("ttlSeconds is at most {LONGEST_TTL}")));
     }
     let is_new = app.recommendations.set(key, recommendation.clone(), Instant::now())?;
     Ok((if is_new { StatusCode::CREATED } else { StatusCode::OK }, Json(recommendation)))

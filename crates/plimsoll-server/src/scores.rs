@@ -101,6 +101,7 @@ pub struct Scores {
     (status = 200, body = ScoresResponse, description = "A score for each node of each pod"),
     (status = 400, body = Problem, description = "No JSON"),
     (status = 401, body = Problem, description = "No token, or a wrong one"),
+    (status = 404, body = Problem, description = "There is no such policy"),
     (status = 408, body = Problem, description = "The request took too long to come"),
     (status = 413, body = Problem, description = "The request is too long"),
     (status = 415, body = Problem, description = "Another kind of body"),
@@ -112,8 +113,8 @@ pub async fn scores(State(app): Shared, Body(request): Body<ScoresRequest>) -> R
     let profile = app.policy(request.policy.as_deref())?;
     let deadline = match request.deadline_ms {
         None => limits::DEADLINE,
-        Some(0) => return Err(Refused::unprocessable("deadlineMs must be one at least")),
-        Some(ms) => Duration::from_millis(ms).min(limits::PATIENCE),
+        Some(ms @ 1..=30_000) => Duration::from_millis(ms),
+        Some(ms) => return Err(Refused::unprocessable(format!("deadlineMs is {ms}; it must be from 1 to 30000"))),
     };
     let nodes: usize = request.items.iter().map(|item| item.nodes.len()).sum();
     if request.items.len() > limits::ITEMS || nodes > limits::NODES {
@@ -156,7 +157,8 @@ impl App {
             return self.policies.first().cloned().ok_or_else(|| Refused::unprocessable("there is no policy"));
         };
         self.policies.iter().find(|known| *known == wanted).cloned().ok_or_else(|| {
-            Refused::unprocessable(format!("policy {wanted:?} is not served; there are {}", self.policies.join(", ")))
+            let served = self.policies.join(", ");
+            Refused::new(StatusCode::NOT_FOUND, format!("policy {wanted:?} is not served; there are {served}"))
         })
     }
 

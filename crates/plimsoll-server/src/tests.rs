@@ -189,6 +189,8 @@ async fn an_extender_filters_ranks_and_agrees_to_preemptions() {
         json!({ "NodeNameToMetaVictims": { "n": { "Pods": [{ "UID": "u" }], "NumPDBViolations": 1 } } })
     );
     let args = json!({ "PodName": "a", "PodNamespace": "default", "PodUID": "u", "Node": "n" });
+    assert_eq!(call(&router, "POST", "/extender/bind", &args).await.0, StatusCode::NOT_FOUND, "it binds nothing");
+    let args = json!({ "PodName": "../a", "PodNamespace": "default", "PodUID": "u", "Node": "n" });
     assert_eq!(call(&router, "POST", "/extender/bind", &args).await.0, StatusCode::UNPROCESSABLE_ENTITY);
 }
 
@@ -198,11 +200,12 @@ async fn what_cannot_be_is_refused_with_what_is_wrong() {
     let names: Vec<_> = (0..100_001).map(|at| format!("n{at}")).collect();
     let many: Vec<_> = (0..257).map(|_| json!({ "pod": {}, "nodes": [] })).collect();
     for (body, status, word) in [
-        (json!({ "items": [], "policy": "guess" }), 422, "best-fit, worst-fit"),
+        (json!({ "items": [], "policy": "guess" }), 404, "best-fit, worst-fit"),
         (json!({ "pods": [] }), 422, "pods"),
         (json!({ "items": [{ "pod": pod("a", "1"), "nodes": names }] }), 422, "100000"),
         (json!({ "items": many }), 422, "257"),
         (json!({ "items": [], "deadlineMs": 0 }), 422, "deadlineMs"),
+        (json!({ "items": [], "deadlineMs": 30_001 }), 422, "deadlineMs"),
     ] {
         let (code, answer) = call(&router, "POST", "/v1/scores", &body).await;
         assert_eq!(code.as_u16(), status, "{answer}");
