@@ -175,6 +175,10 @@ impl Driver {
     fn take_room(&mut self, placed: &Placed) {
         let state = self.engine.state();
         let (Some(pod), Some(node)) = (state.pod_id(&placed.uid), state.node_named(&placed.node)) else { return };
+        let before = state.pod(pod).and_then(|known| known.node_name).and_then(|name| state.node_id(name));
+        if before.is_some_and(|before| before != node) {
+            self.release(&placed.uid);
+        }
         // One that a watch has told to be bound is not pending any more.
         if self.engine.scheduler().state.assume(pod, node).is_ok() {
             self.placements.note(&placed.uid, Instant::now());

@@ -144,6 +144,8 @@ async fn what_was_placed_takes_room_until_it_is_released() {
     let after = best(placed).await;
     assert_ne!(before, after, "the room that was taken is not seen");
     assert_eq!(after, best(json!({})).await, "it stays taken");
+    let elsewhere = json!({ "placed": [{ "uid": "uid-placed", "node": "large" }] });
+    assert_ne!(after, best(elsewhere).await, "the last word counts");
     assert_eq!(before, best(json!({ "released": ["uid-placed"] })).await);
 }
 
