@@ -39,6 +39,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often a server is asked where a pod is that refuses to say.
+const REFUSALS: u32 = 100;
+
 /// The API server, as far as a scheduler writes to it.
 #[derive(Clone)]
 pub struct Api {
@@ -189,13 +192,26 @@ impl Api {
         let path = format!("{}/binding", pod_path(namespace, name));
         match self.send(&Write::new(Method::POST, path, JSON, &body), None).await {
             Ok(_) => Ok(()),
-            // It is bound already: by an earlier sending of this very write, whose answer was lost, or by somebody else.
-            Err(WriteError::Refused { code: 409, message }) => match self.pod(namespace, name).await? {
+            // Whatever the last answer says: an earlier sending of this very write, whose answer was lost, may have bound the pod.
+            Err(WriteError::Refused { code, message }) => match self.pod_as_it_is(namespace, name).await? {
                 Some(pod) if is_bound_to(&pod, uid, node) => Ok(()),
-                _ => Err(WriteError::Refused { code: 409, message }),
+                _ => Err(WriteError::Refused { code, message }),
             },
             Err(error) => Err(error),
         }
+    }
+
+    /// A pod as it is now; none if it is gone. A server that refuses to say is asked again, for minutes if need be.
+    async fn pod_as_it_is(&self, namespace: &str, name: &str) -> Result<Option<Pod>, WriteError> {
+        let mut pause = FIRST_PAUSE;
+        for _ in 0..REFUSALS {
+            match self.pod(namespace, name).await {
+                Err(WriteError::Refused { .. }) => tokio::time::sleep(pause).await,
+                answered => return answered,
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        self.pod(namespace, name).await
     }
 
     /// A pod as it is now; none if it is gone.
@@ -223,4 +239,51 @@ fn message(body: &[u8]) -> String {
     let status: Option<Value> = serde_json::from_slice(body).ok();
     let said = status.as_ref().and_then(|status| status.get("message")).and_then(Value::as_str);
     said.map_or_else(|| String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Answer, scripted};
+
+    fn binding() -> Binding {
+        let text = str::to_owned;
+        Binding {
+            namespace: text("d"),
+            name: text("p"),
+            uid: text("u"),
+            generation: 1,
+            scheduler: text("s"),
+            node: text("n"),
+        }
+    }
+
+    fn pod(node: Option<&str>) -> Answer {
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p", "namespace": "d", "uid": "u" }, "spec": { "nodeName": node, "containers": [] } });
+        Answer::Given(200, pod.to_string())
+    }
+
+    fn refusal(code: u16) -> Answer {
+        Answer::Given(code, json!({ "kind": "Status", "message": "no", "code": code }).to_string())
+    }
+
+    async fn bind(answers: Vec<Answer>) -> Result<(), WriteError> {
+        Api::new(scripted(answers).0, Fence::open()).bind(&binding()).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_is_bound_if_an_answer_was_lost_and_the_next_is_a_refusal() {
+        for code in [409, 410, 403, 400] {
+            assert_eq!(bind(vec![Answer::Lost, refusal(code), pod(Some("n"))]).await, Ok(()), "{code}");
+            let elsewhere = bind(vec![Answer::Lost, refusal(code), pod(Some("m"))]).await;
+            assert!(matches!(elsewhere, Err(WriteError::Refused { code: said, .. }) if said == code));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_say_where_a_pod_is_is_asked_again() {
+        let answers = vec![refusal(410), refusal(410), Answer::Lost, refusal(429), pod(Some("n"))];
+        assert_eq!(bind(answers).await, Ok(()));
+        assert!(bind(vec![refusal(410), refusal(404)]).await.is_err(), "it is gone");
+    }
 }

@@ -17,6 +17,8 @@ pub mod run;
 pub mod said;
 pub mod serve;
 pub mod shadow;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 pub mod watch;
 pub mod world;

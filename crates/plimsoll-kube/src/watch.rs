@@ -299,8 +299,10 @@ impl<K: Watched> Follower<'_, K> {
         }
         *self.known = listed;
         self.version = Some(version);
-        for _ in 0..std::mem::take(self.owed) {
+        // Counted down one by one: this may be dropped between two.
+        while *self.owed > 0 {
             self.inbox.send(Input::Synced).await?;
+            *self.owed -= 1;
         }
         Ok(())
     }
@@ -321,10 +323,9 @@ async fn apply<K: Watched>(known: &mut Known, mut object: K, inbox: &Inbox) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Answer, scripted};
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
-    use std::collections::VecDeque;
-    use std::sync::{Arc, Mutex};
 
     fn pod(name: &str, uid: &str) -> Pod {
         stub(&("default".into(), name.into()), uid)
@@ -360,23 +361,6 @@ mod tests {
         assert_eq!(gone, ["1", "3"]);
     }
 
-    /// An API server that gives these answers, one after the other, and notes what it was asked; then it is silent.
-    fn scripted(answers: Vec<(u16, String)>) -> (kube::Client, Arc<Mutex<Vec<String>>>) {
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
-        let notes = Arc::clone(&asked);
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            notes.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
-            let answer = answers.lock().unwrap().pop_front();
-            async move {
-                let Some((status, body)) = answer else { return std::future::pending().await };
-                let body = kube::client::Body::from(body.into_bytes());
-                http::Response::builder().status(status).body(body)
-            }
-        });
-        (kube::Client::new(service, "default"), asked)
-    }
-
     fn event(kind: &str, name: &str, version: u32) -> String {
         let object = json!({ "apiVersion": "v1", "kind": "Pod",
             "metadata": { "name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string() } });
@@ -399,7 +383,8 @@ mod tests {
 
     /// What comes of answers: so many inputs, and what was asked for them.
     async fn heard(answers: Vec<(u16, String)>, inputs: usize) -> (Vec<String>, Vec<String>) {
-        let (client, asked) = scripted(answers);
+        let answers = answers.into_iter().map(|(status, body)| Answer::Given(status, body));
+        let (client, asked) = scripted(answers.collect());
         let (inbox, mut receiver) = Inbox::new();
         let watching = tokio::spawn(watch::<Pod>(Api::all(client), None, inbox, channel::channel(0).1));
         let mut heard = Vec::new();

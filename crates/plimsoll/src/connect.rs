@@ -88,6 +88,12 @@ async fn version_of(client: &kube::Client) -> Result<Info, kube::Error> {
     }
 }
 
+/// Leaves what still runs in the background to the end of the process: it has nothing left to do, and a runtime that is taken down under it
+/// makes it panic.
+pub fn leave(runtime: tokio::runtime::Runtime) {
+    std::mem::forget(runtime);
+}
+
 /// Says what the API server would refuse before anything is tried.
 pub async fn check_rights(client: &kube::Client, needed: Vec<Right>) -> Result<()> {
     match rights::missing(client, needed).await {
@@ -107,9 +113,12 @@ pub async fn check_rights(client: &kube::Client, needed: Vec<Right>) -> Result<(
     }
 }
 
+/// What is logged unless PLIMSOLL_LOG says otherwise: failures of requests are told by who made them.
+const DEFAULT_LOGS: &str = "info,kube_client=off";
+
 /// Logs go to standard error; PLIMSOLL_LOG says which, PLIMSOLL_LOG_FORMAT=json makes each a JSON object.
 pub fn start_logs() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG").unwrap_or_else(|_| "info".into());
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG").unwrap_or_else(|_| DEFAULT_LOGS.into());
     let is_terminal = std::io::stderr().is_terminal();
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal);
     // Somebody may have set up logs before.

@@ -73,8 +73,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(live(&args, &configuration, &section, out));
-    // What still runs in the background has nothing left to do.
-    runtime.shutdown_background();
+    connect::leave(runtime);
     result
 }
 
