@@ -59,11 +59,10 @@ struct Cluster {
 impl LiveStage {
     /// Starts a lab of so many nodes with a scheduler that has our plugin.
     pub fn start(nodes: usize, scheduler: &Path) -> Result<Self> {
-        if !scheduler.is_file() {
-            bail!("{}: a kube-scheduler with our plugin is not there; make plugin", scheduler.display());
-        }
+        let missing = || format!("{}: a kube-scheduler with our plugin is not there; make plugin", scheduler.display());
+        let scheduler = scheduler.canonicalize().with_context(missing)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let cluster = runtime.block_on(Cluster::start(nodes, scheduler))?;
+        let cluster = runtime.block_on(Cluster::start(nodes, &scheduler))?;
         Ok(Self { runtime, cluster })
     }
 }

@@ -8,12 +8,15 @@ use plimsoll_core::policy::{Policy, Ranking};
 use plimsoll_core::state::NodeId;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Who sits in a seat, and how the nodes are ordered for them.
+type Sitting = Option<(Box<dyn Chooser>, Shuffle)>;
+
 /// Where the chooser sits that decides at the moment.
 #[derive(Clone, Default)]
-pub struct Seat(Arc<Mutex<Option<(Box<dyn Chooser>, Shuffle)>>>);
+pub struct Seat(Arc<Mutex<Sitting>>);
 
 impl Seat {
-    fn lock(&self) -> MutexGuard<'_, Option<(Box<dyn Chooser>, Shuffle)>> {
+    fn lock(&self) -> MutexGuard<'_, Sitting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
