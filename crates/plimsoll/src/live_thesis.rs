@@ -19,6 +19,7 @@ use plimsoll_server::{App, Listener, router};
 use plimsoll_telemetry::Store;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// A lab in which tests are run.
 pub struct LiveStage {
-    runtime: Runtime,
+    /// Left to the end of the process: one that is taken down under its tasks makes them panic.
+    runtime: ManuallyDrop<Runtime>,
     cluster: Cluster,
 }
 
@@ -63,7 +65,7 @@ impl LiveStage {
         let scheduler = scheduler.canonicalize().with_context(missing)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let cluster = runtime.block_on(Cluster::start(nodes, &scheduler))?;
-        Ok(Self { runtime, cluster })
+        Ok(Self { runtime: ManuallyDrop::new(runtime), cluster })
     }
 }
 
