@@ -58,7 +58,7 @@ lint: ## Formatting and lints of Rust and Go
 test-rust: ## Tests of the Rust crates
 	$(CARGO) test --locked --workspace
 
-# Apart from `test` for now: the control plane takes ten minutes to build, and one of these tests still fails now and then.
+# Where the control plane is built, `test` runs these, too; here it is built first, which takes ten minutes.
 .PHONY: test-live
 test-live: lab ## The live scheduler on the real control plane: rules, faults, tools
 	$(CARGO) test --locked --package plimsoll --no-default-features --test live --test soak --test lab

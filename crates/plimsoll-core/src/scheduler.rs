@@ -274,8 +274,7 @@ impl Scheduler {
         };
         rules.filter(&cycle, &restriction);
         let refused = rules.refused();
-        let refused = refused.iter().map(|&(node, refusal)| (node, status_of(rules, &cycle, node, refusal)));
-        Ok(refused.chain(left_out(&cycle, &restriction)).collect())
+        Ok(worded(rules, &cycle, &refused, &restriction))
     }
 
     /// Words why the last decision was to wait, as kube-scheduler does. Nothing may have changed since.
@@ -347,11 +346,7 @@ impl Scheduler {
                 }
                 explanation.feasible = rules.feasible().to_vec();
                 let refused = rules.refused();
-                explanation.refused = refused
-                    .iter()
-                    .map(|&(node, refusal)| (node, status_of(rules, &cycle, node, refusal)))
-                    .chain(left_out(&cycle, &restriction))
-                    .collect();
+                explanation.refused = worded(rules, &cycle, &refused, &restriction);
                 explanation.refused.sort_unstable_by_key(|(node, _)| *node);
                 refused
             }
@@ -503,6 +498,17 @@ fn try_preempt(
 fn status_of(rules: &mut Rules, cycle: &Cycle<'_>, node: NodeId, refusal: Refusal) -> Status {
     let reasons = rules.reasons(cycle, node, refusal);
     Status { code: refusal.code, plugin: Some(refusal.plugin), reasons }
+}
+
+/// All nodes that may not be used, and why.
+fn worded(
+    rules: &mut Rules,
+    cycle: &Cycle<'_>,
+    refused: &[(NodeId, Refusal)],
+    restriction: &Restriction,
+) -> Vec<(NodeId, Status)> {
+    let refused = refused.iter().map(|&(node, refusal)| (node, status_of(rules, cycle, node, refusal)));
+    refused.chain(left_out(cycle, restriction)).collect()
 }
 
 fn left_out(cycle: &Cycle<'_>, restriction: &Restriction) -> Vec<(NodeId, Status)> {

@@ -81,6 +81,12 @@ impl Inbox {
     pub async fn send(&self, input: Input) -> Result<(), Closed> {
         self.0.send(input).await.map_err(|_| Closed)
     }
+
+    /// Whether somebody takes in what is sent.
+    pub async fn is_served(&self) -> bool {
+        let (answer, counts) = oneshot::channel();
+        self.send(Input::Ask(Question::Counts(answer))).await.is_ok() && counts.await.is_ok()
+    }
 }
 
 /// Inputs that may wait.

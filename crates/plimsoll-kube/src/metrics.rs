@@ -27,6 +27,9 @@ struct Queue {
     queue: &'static str,
 }
 
+/// The content type of figures as OpenMetrics.
+pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
 /// The figures of a live scheduler.
 pub struct Metrics {
     registry: Registry,

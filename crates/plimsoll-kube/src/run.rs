@@ -1,7 +1,7 @@
 //! A live scheduler, put together: clients, watches, the engine's thread, leadership, HTTP, and an orderly end.
 
 use crate::api::Api;
-use crate::driver::{Driver, Inbox, Input, Settings};
+use crate::driver::{Driver, IN_FLIGHT, Inbox, Input, Settings};
 use crate::fence::Fence;
 use crate::lease::{Election, Elector};
 use crate::metrics::Metrics;
@@ -64,6 +64,34 @@ pub struct Parts {
     pub shadow: Option<Box<dyn Write + Send>>,
     /// Who collects traces, if anybody does.
     pub tracer: Option<Box<dyn Tracer>>,
+}
+
+impl Parts {
+    /// Who answers questions, and neither writes nor places a pod.
+    pub fn adviser(
+        client: Client,
+        engine: Engine,
+        mailbox: (Inbox, mpsc::Receiver<Input>),
+        ready: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            lease_client: client.clone(),
+            client,
+            engine,
+            host: String::new(),
+            advises_only: true,
+            election: None,
+            listener: None,
+            mailbox,
+            ready,
+            kinds: Vec::new(),
+            counters: Vec::new(),
+            max_in_flight: IN_FLIGHT,
+            patience: Vec::new(),
+            shadow: None,
+            tracer: None,
+        }
+    }
 }
 
 /// Why a scheduler ended.

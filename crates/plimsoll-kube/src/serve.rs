@@ -1,7 +1,7 @@
 //! What others may ask over HTTP: health, readiness, metrics, pods that wait.
 
 use crate::driver::{Inbox, Input, Question};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, OPEN_METRICS};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -39,10 +39,9 @@ pub async fn serve(listener: TcpListener, served: Served) -> std::io::Result<()>
 
 /// Alive is who answers: the engine is asked.
 async fn live(State(served): State<Served>) -> Response {
-    let (answer, counts) = oneshot::channel();
-    match served.inbox.send(Input::Ask(Question::Counts(answer))).await {
-        Ok(()) if counts.await.is_ok() => "ok".into_response(),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "the scheduler has ended").into_response(),
+    match served.inbox.is_served().await {
+        true => "ok".into_response(),
+        false => (StatusCode::INTERNAL_SERVER_ERROR, "the scheduler has ended").into_response(),
     }
 }
 
@@ -60,8 +59,7 @@ async fn metrics(State(served): State<Served>) -> Response {
         // One that has ended is measured no more; what is known of it is still told.
         let _ = measured.await;
     }
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], served.metrics.text()).into_response()
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], served.metrics.text()).into_response()
 }
 
 fn as_json(value: &serde_json::Value) -> Response {

@@ -52,7 +52,7 @@ pub struct Known(BTreeMap<Key, Box<str>>);
 
 impl Known {
     /// Takes note of an object.
-    fn apply<K: Watched>(&mut self, object: &K) {
+    fn note<K: Watched>(&mut self, object: &K) {
         let (key, uid) = identity(object);
         self.0.insert(key, uid);
     }
@@ -101,16 +101,12 @@ pub async fn watch<K: Watched>(
     // How often others wait to hear that all objects are known.
     let (mut owed, mut asked) = (1, *refresh.borrow_and_update());
     loop {
-        let ended = tokio::select! {
-            ended = follow(&api, fields, &inbox, &mut known, &mut owed) => ended,
+        tokio::select! {
+            Closed = follow(&api, fields, &inbox, &mut known, &mut owed) => return,
             Ok(()) = refresh.changed() => {
                 owed += *refresh.borrow_and_update() - asked;
                 asked = *refresh.borrow();
-                Ok(())
             }
-        };
-        if ended.is_err() {
-            return;
         }
     }
 }
@@ -124,14 +120,14 @@ const PAGE: u32 = 500;
 /// What the bookmark has that ends the objects with which a watch begins.
 const ALL_SENT: &str = "k8s.io/initial-events-end";
 
-/// Follows a kind until its objects have to be read anew. It may be dropped at any time: what is known is noted once it was told.
+/// Follows a kind until the inbox is closed. It may be dropped at any time: what is known is noted once it was told.
 async fn follow<K: Watched>(
     api: &Api<K>,
     fields: Option<&'static str>,
     inbox: &Inbox,
     known: &mut Known,
     owed: &mut u64,
-) -> Result<(), Closed> {
+) -> Closed {
     let mut follower = Follower { api, fields, inbox, known, owed, version: None, listed: Known::default() };
     let mut pauses = Pauses::default();
     loop {
@@ -145,7 +141,7 @@ async fn follow<K: Watched>(
         let kind = K::kind(&());
         match heard {
             Ok(()) => pauses = Pauses::default(),
-            Err(Cut::Closed) => return Err(Closed),
+            Err(Cut::Closed) => return Closed,
             Err(Cut::Expired) => {
                 tracing::warn!(%kind, "a watch cannot be taken up again; all objects are read anew");
                 tokio::time::sleep(pauses.next()).await;
@@ -284,11 +280,19 @@ impl<K: Watched> Follower<'_, K> {
         }
     }
 
-    async fn apply(&mut self, object: K) -> Result<(), Cut> {
+    async fn apply(&mut self, mut object: K) -> Result<(), Cut> {
+        // Nobody asks who wrote what, and it is most of a small object.
+        object.meta_mut().managed_fields = None;
         if self.version.is_none() {
-            self.listed.apply(&object);
+            self.listed.note(&object);
         }
-        Ok(apply(self.known, object, self.inbox).await?)
+        if let Some(replaced) = self.known.replaced_by(&object) {
+            self.inbox.send(Input::Event(Event::delete(replaced))).await?;
+        }
+        let (key, uid) = identity(&object);
+        self.inbox.send(Input::Event(Event::apply(object))).await?;
+        self.known.0.insert(key, uid);
+        Ok(())
     }
 
     /// All objects have come: those that did not are gone.
@@ -306,18 +310,6 @@ impl<K: Watched> Follower<'_, K> {
         }
         Ok(())
     }
-}
-
-async fn apply<K: Watched>(known: &mut Known, mut object: K, inbox: &Inbox) -> Result<(), Closed> {
-    // Nobody asks who wrote what, and it is most of a small object.
-    object.meta_mut().managed_fields = None;
-    if let Some(replaced) = known.replaced_by(&object) {
-        inbox.send(Input::Event(Event::delete(replaced))).await?;
-    }
-    let (key, uid) = identity(&object);
-    inbox.send(Input::Event(Event::apply(object))).await?;
-    known.0.insert(key, uid);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -342,7 +334,7 @@ mod tests {
     fn who_takes_the_name_of_another_replaces_it() {
         let mut known = Known::default();
         assert!(known.replaced_by(&pod("a", "1")).is_none());
-        known.apply(&pod("a", "1"));
+        known.note(&pod("a", "1"));
         assert!(known.replaced_by(&pod("a", "1")).is_none());
         let replaced = known.replaced_by(&pod("a", "2")).unwrap();
         assert_eq!(replaced.metadata.uid.as_deref(), Some("1"));
@@ -353,10 +345,10 @@ mod tests {
     fn what_is_no_longer_listed_is_gone() {
         let (mut known, mut listed) = (Known::default(), Known::default());
         for (name, uid) in [("a", "1"), ("b", "2"), ("c", "3")] {
-            known.apply(&pod(name, uid));
+            known.note(&pod(name, uid));
         }
-        listed.apply(&pod("b", "2"));
-        listed.apply(&pod("c", "4"));
+        listed.note(&pod("b", "2"));
+        listed.note(&pod("c", "4"));
         let gone: Vec<_> = known.without::<Pod>(&listed).filter_map(|pod| pod.metadata.uid).collect();
         assert_eq!(gone, ["1", "3"]);
     }

@@ -3,7 +3,6 @@
 //! With `nodeCacheCapable: true` it sends names of nodes instead of nodes, which is what makes an extender fast.
 
 use crate::answer::{Body, Problem, Refused};
-use crate::points::points;
 use crate::{App, Shared, limits};
 use axum::Json;
 use axum::extract::State;
@@ -151,15 +150,7 @@ pub async fn prioritize(
         Some(Err(error)) => return Err(Refused::unprocessable(error)),
         None => return Err(Refused::ended()),
     };
-    let scores = match recommended {
-        Some(at) => (0..names.len()).map(|place| Some(if place == at { MOST } else { 0 })).collect(),
-        None => points(&judged.scores, MOST),
-    };
-    app.metrics.decided(match recommended {
-        Some(_) => "recommendation",
-        None if judged.learned => "model",
-        None => "heuristic",
-    });
+    let (scores, _) = app.decide(&judged, recommended, MOST);
     let row = |(host, score): (String, Option<i64>)| HostPriority { host, score: score.unwrap_or(0) };
     Ok(Json(names.into_iter().zip(scores).map(row).collect()))
 }

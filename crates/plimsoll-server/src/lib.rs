@@ -26,12 +26,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use plimsoll_kube::api::Api;
-use plimsoll_kube::driver::{Inbox, Input, Question};
+use plimsoll_kube::driver::Inbox;
 use plimsoll_telemetry::Store;
 use recommendations::Recommendations;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 /// What is served.
 pub struct App {
@@ -116,10 +116,9 @@ pub fn router(app: App) -> Router {
 
 /// Alive is who answers: the engine is asked.
 async fn live(State(app): Shared) -> Response {
-    let (answer, counts) = oneshot::channel();
-    match app.inbox.send(Input::Ask(Question::Counts(answer))).await {
-        Ok(()) if counts.await.is_ok() => "ok".into_response(),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "the engine has ended").into_response(),
+    match app.inbox.is_served().await {
+        true => "ok".into_response(),
+        false => (StatusCode::INTERNAL_SERVER_ERROR, "the engine has ended").into_response(),
     }
 }
 

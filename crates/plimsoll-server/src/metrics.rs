@@ -4,6 +4,7 @@ use crate::Shared;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use plimsoll_kube::metrics::OPEN_METRICS;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -80,6 +81,5 @@ pub async fn text(State(app): Shared) -> Response {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = encode(&mut text, &app.metrics.registry);
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], text).into_response()
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()
 }

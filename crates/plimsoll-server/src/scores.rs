@@ -203,17 +203,26 @@ impl App {
                 return Scored::Problem(Problem { error });
             }
         };
-        let (scores, decided_by) = match recommended {
-            Some(at) => (chosen(judged.scores.len(), at), "recommendation"),
-            None if judged.learned => (points(&judged.scores, MAX_NODE_SCORE), "model"),
-            None => (points(&judged.scores, MAX_NODE_SCORE), "heuristic"),
-        };
-        self.metrics.decided(decided_by);
+        let (scores, decided_by) = self.decide(&judged, recommended, MAX_NODE_SCORE);
         Scored::Scores(Scores { scores, policy: policy.to_owned(), decided_by })
     }
-}
 
-/// All points for one node.
-fn chosen(nodes: usize, at: usize) -> Vec<Option<i64>> {
-    (0..nodes).map(|place| Some(if place == at { MAX_NODE_SCORE } else { 0 })).collect()
+    /// Points from 0 to `most` for each node, all of them for one that somebody wants; and who has decided, which is counted.
+    pub(crate) fn decide(
+        &self,
+        judged: &Judged,
+        recommended: Option<usize>,
+        most: i64,
+    ) -> (Vec<Option<i64>>, &'static str) {
+        let (scores, decided_by) = match recommended {
+            Some(at) => {
+                let point = |place| Some(if place == at { most } else { 0 });
+                ((0..judged.scores.len()).map(point).collect(), "recommendation")
+            }
+            None if judged.learned => (points(&judged.scores, most), "model"),
+            None => (points(&judged.scores, most), "heuristic"),
+        };
+        self.metrics.decided(decided_by);
+        (scores, decided_by)
+    }
 }

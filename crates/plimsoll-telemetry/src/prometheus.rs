@@ -60,7 +60,6 @@ impl Prometheus {
                 _ => {}
             }
             was_answered = failed.is_none();
-            self.store.forget_gone(SystemTime::now());
         }
     }
 

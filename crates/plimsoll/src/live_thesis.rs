@@ -8,12 +8,14 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use plimsoll_core::config::Configuration;
 use plimsoll_core::engine::Engine;
-use plimsoll_kube::driver::{IN_FLIGHT, Inbox, Input};
+use plimsoll_kube::driver::{Inbox, Input};
 use plimsoll_kube::run::{Parts, run as follow};
 use plimsoll_lab::{Lab, Options, Scheduler, User};
 use plimsoll_learn::agent::chooser::Chooser;
 use plimsoll_learn::error::LearnError;
-use plimsoll_learn::experiment::thesis::{Advised, Policy, Seat, Stage, Test, ThesisSettings, Trial, latencies_at};
+use plimsoll_learn::experiment::thesis::{
+    Advised, Seat, Stage, Test, ThesisSettings, Trial, alive_at_once, latencies_at,
+};
 use plimsoll_learn::experiment::{Recorder, Sample};
 use plimsoll_server::{App, Listener, router};
 use plimsoll_telemetry::Store;
@@ -124,8 +126,7 @@ impl Cluster {
         let begin = Instant::now();
         let (steps, most) = match trial.test {
             Test::One => ((settings.rounds * settings.pods_of_round) as usize, settings.pods_of_round),
-            Test::Two if trial.policy == Policy::ElRl => (settings.pods as usize, settings.alive_with_latency),
-            Test::Two => (settings.pods as usize, settings.alive),
+            Test::Two => (settings.pods as usize, alive_at_once(settings, trial.policy)),
         };
         for step in 0..steps {
             if alive.len() >= most as usize {
@@ -279,23 +280,7 @@ async fn advise(lab: &Lab, seat: &Seat) -> Result<Adviser> {
     let (tell_stop, stop) = watch::channel(false);
     let mut stopped = stop.clone();
     tokio::spawn(listener.serve(router(app), async move { drop(stopped.changed().await) }));
-    let parts = Parts {
-        lease_client: client.clone(),
-        client,
-        engine,
-        host: "experiment".to_owned(),
-        advises_only: true,
-        election: None,
-        listener: None,
-        mailbox: (inbox.clone(), receiver),
-        ready: Arc::clone(&ready),
-        kinds: Vec::new(),
-        counters: Vec::new(),
-        max_in_flight: IN_FLIGHT,
-        patience: Vec::new(),
-        shadow: None,
-        tracer: None,
-    };
+    let parts = Parts::adviser(client, engine, (inbox.clone(), receiver), Arc::clone(&ready));
     tokio::spawn(follow(parts, stop));
     Ok((address, inbox, tell_stop, ready))
 }

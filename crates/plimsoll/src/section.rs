@@ -1,10 +1,11 @@
 //! The Plimsoll section of a configuration file: a second document beside the KubeSchedulerConfiguration.
 
 use crate::evaluation::policy_of;
+use crate::input;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use plimsoll_core::config::{Configuration, parse_objects};
 use plimsoll_core::engine::Engine;
-use plimsoll_core::policy::Counters;
+use plimsoll_core::policy::{Counters, Policy};
 use plimsoll_core::telemetry::PowerCurve;
 use plimsoll_kube::world::NodeKind;
 use plimsoll_sim::world::catalogue::Catalogue;
@@ -138,7 +139,14 @@ impl Default for GuardRails {
     }
 }
 
-/// Reads a configuration file: a KubeSchedulerConfiguration, a section of ours, or both, in any order.
+/// Reads a configuration file, if there is one; kube-scheduler's defaults if not.
+pub fn read(path: Option<&Path>) -> Result<(Configuration, Section)> {
+    let Some(path) = path else { return Ok((Configuration::default(), Section::default())) };
+    let (name, text) = input::read_text(path)?;
+    parse(&name, &text)
+}
+
+/// Reads a configuration: a KubeSchedulerConfiguration, a section of ours, or both, in any order.
 pub fn parse(name: &str, text: &str) -> Result<(Configuration, Section)> {
     let (mut configuration, mut section) = (None, None);
     for document in documents(text) {
@@ -234,15 +242,21 @@ impl Section {
         }
         let mut engine = Engine::new(configuration, seed);
         let mut counters = Vec::new();
-        let deadline = Duration::from_secs_f64(self.guard_rails.decision_deadline_ms / 1000.0);
         for (profile, name) in chosen {
-            let mut policy = policy_of(&name)?;
-            let start = Instant::now();
-            policy.set_deadline(Box::new(move || start.elapsed()), deadline);
+            let policy = self.policy(&name)?;
             counters.extend(policy.counters().map(|counters| (profile.clone(), counters)));
             engine.set_policy(&profile, policy);
         }
         Ok((engine, counters))
+    }
+
+    /// A policy by name, or the model of a folder, that keeps to the guard rails.
+    pub fn policy(&self, name: &str) -> Result<Box<dyn Policy>> {
+        let mut policy = policy_of(name)?;
+        let deadline = Duration::from_secs_f64(self.guard_rails.decision_deadline_ms / 1000.0);
+        let start = Instant::now();
+        policy.set_deadline(Box::new(move || start.elapsed()), deadline);
+        Ok(policy)
     }
 
     /// What nodes are like. Files are named from `folder`.

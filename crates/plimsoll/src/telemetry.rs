@@ -60,6 +60,7 @@ async fn tell(store: Arc<Store>, interval: Duration, inbox: Inbox) {
     loop {
         ticks.tick().await;
         let now = SystemTime::now();
+        store.forget_gone(now);
         let latency = |node: String| store.fresh(&node, LATENCY_MS, now).map(|latency| (node, latency));
         let latencies = store.nodes().into_iter().filter_map(latency).collect();
         if inbox.send(Input::Latencies(latencies)).await.is_err() {

@@ -53,7 +53,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         connect::start_logs();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let recording = runtime.block_on(follow(&args, out))?;
-        runtime.shutdown_background();
+        connect::leave(runtime);
         recording
     } else {
         from_audit(&args, out)?

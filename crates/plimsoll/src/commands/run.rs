@@ -2,7 +2,6 @@
 
 use crate::Verdict;
 use crate::connect::{self, ConnectArgs};
-use crate::input;
 use crate::output::Output;
 use crate::section::{self, Section};
 use crate::telemetry;
@@ -58,13 +57,7 @@ pub struct Args {
 /// Runs the scheduler.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     connect::start_logs();
-    let (mut configuration, section) = match &args.config {
-        None => (Configuration::default(), Section::default()),
-        Some(path) => {
-            let (name, text) = input::read_text(path)?;
-            section::parse(&name, &text)?
-        }
-    };
+    let (mut configuration, section) = section::read(args.config.as_deref())?;
     if let Some(name) = &args.scheduler_name {
         if configuration.profiles.len() != 1 {
             bail!("--scheduler-name names the only profile, but there are {}", configuration.profiles.len());

@@ -1,18 +1,16 @@
 //! `plimsoll serve`
 
 use crate::Verdict;
-use crate::commands::run::{host, stop_signal};
+use crate::commands::run::stop_signal;
 use crate::connect::{self, ConnectArgs};
-use crate::evaluation::policy_of;
-use crate::input;
 use crate::output::Output;
-use crate::section::{self, Section};
+use crate::section::{self, ModelCounters, Section};
 use crate::telemetry;
 use anyhow::{Context, Result, bail, ensure};
 use plimsoll_core::config::Configuration;
 use plimsoll_core::engine::Engine;
 use plimsoll_kube::api::Api;
-use plimsoll_kube::driver::{IN_FLIGHT, Inbox};
+use plimsoll_kube::driver::Inbox;
 use plimsoll_kube::fence::Fence;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, run as follow};
@@ -20,7 +18,6 @@ use plimsoll_server::{App, Listener, Tls, Token, router};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Advise a scheduler that decides itself: suggestions for our plugin or any program, and the endpoints of an extender
 ///
@@ -62,13 +59,7 @@ pub struct Args {
 /// Serves until a signal ends it.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     connect::start_logs();
-    let (configuration, section) = match &args.config {
-        None => (Configuration::default(), Section::default()),
-        Some(path) => {
-            let (name, text) = input::read_text(path)?;
-            section::parse(&name, &text)?
-        }
-    };
+    let (configuration, section) = section::read(args.config.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(live(&args, &configuration, &section, out));
     connect::leave(runtime);
@@ -104,35 +95,18 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let stopped = async move { drop(stop_serving.changed().await) };
     let server = tokio::spawn(listener.serve(router(app), stopped));
     stop.mark_unchanged();
-    let parts = Parts {
-        lease_client: client.clone(),
-        client,
-        engine,
-        host: host(),
-        advises_only: true,
-        election: None,
-        listener: None,
-        mailbox: (inbox, receiver),
-        ready,
-        kinds,
-        counters,
-        max_in_flight: IN_FLIGHT,
-        patience: Vec::new(),
-        shadow: None,
-        tracer: None,
-    };
+    let parts = Parts { kinds, counters, ..Parts::adviser(client, engine, (inbox, receiver), ready) };
     follow(parts, stop).await?;
     server.await?.context("the server ended")?;
     Ok(Verdict::Good)
 }
 
 /// An engine with a profile for each policy, their names, and the counters of models.
-#[expect(clippy::type_complexity, reason = "it is taken apart at once")]
 fn engine(
     args: &Args,
     configuration: &Configuration,
     section: &Section,
-) -> Result<(Engine, Vec<String>, Vec<(String, Arc<plimsoll_core::policy::Counters>)>)> {
+) -> Result<(Engine, Vec<String>, ModelCounters)> {
     let Some(profile) = configuration.profiles.first() else { bail!("the configuration has no profile") };
     let mut named: Vec<(String, &str)> = Vec::new();
     for given in &args.policy {
@@ -156,12 +130,9 @@ fn engine(
     };
     let profiles = named.iter().map(|(name, _)| renamed(name)).collect();
     let mut engine = Engine::new(&Configuration { profiles, ..configuration.clone() }, args.seed);
-    let deadline = Duration::from_secs_f64(section.guard_rails.decision_deadline_ms / 1000.0);
     let mut counters = Vec::new();
     for (name, policy) in &named {
-        let mut policy = policy_of(policy)?;
-        let start = Instant::now();
-        policy.set_deadline(Box::new(move || start.elapsed()), deadline);
+        let policy = section.policy(policy)?;
         counters.extend(policy.counters().map(|counters| (name.clone(), counters)));
         engine.set_policy(name, policy);
     }

@@ -85,7 +85,7 @@ pub fn widths() -> (usize, usize) {
 }
 
 /// Pods that stay alive in test 2.
-pub fn alive(settings: &ThesisSettings, policy: Policy) -> u32 {
+pub fn alive_at_once(settings: &ThesisSettings, policy: Policy) -> u32 {
     if policy == Policy::ElRl { settings.alive_with_latency } else { settings.alive }
 }
 
@@ -174,7 +174,7 @@ pub fn latencies_at(settings: &ThesisSettings, trial: &Trial, step: usize) -> Ve
 pub fn test(settings: &ThesisSettings, trial: &Trial) -> Result<ClusterEnvironment, LearnError> {
     let settings = settings.clone();
     let Trial { policy, test, nodes, shuffle } = *trial;
-    let alive = alive(&settings, policy);
+    let alive = alive_at_once(&settings, policy);
     let episodes = move |seed: u64| {
         let constant = || latencies(nodes, 0).into_iter().map(|ms| vec![(Duration::ZERO, ms)]).collect::<Vec<_>>();
         let (generator, steps) = match test {

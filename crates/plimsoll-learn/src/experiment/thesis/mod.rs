@@ -19,7 +19,7 @@ use crate::environment::{Environment, Shuffle};
 use crate::error::LearnError;
 use crate::network::{Network, NetworkKind, NetworkSpec};
 pub use advised::{Advised, Seat};
-pub use cluster::{Test, latencies_at};
+pub use cluster::{Test, alive_at_once, latencies_at};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the experiment is made of.
@@ -252,7 +252,7 @@ impl Board {
     fn run(&self, part: Part, policy: Policy, samples: Vec<Sample>) -> Run {
         let alive = match part {
             Part::Training => self.settings.pods_of_round,
-            _ => cluster::alive(&self.settings, policy),
+            _ => cluster::alive_at_once(&self.settings, policy),
         };
         Run { policy, samples, alive: alive as usize }
     }
