@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::shadow::{Comparison, Shadow};
 use crate::trace::{Traced, Tracer};
-use crate::world::World;
+use crate::world::{Measured, World};
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
 use plimsoll_core::reserve::Reservation;
@@ -37,8 +37,8 @@ pub enum Input {
     PreemptionFailed(PodRef),
     /// This process leads from now on, or no longer.
     Leads(bool),
-    /// The latencies to users that were measured and count now, by node.
-    Latencies(BTreeMap<String, f64>),
+    /// What was measured and counts now, by node.
+    Measured(BTreeMap<String, Measured>),
     /// Somebody wants to know how things stand.
     Ask(Question),
     /// No further pod is to be tried; what is under way ends.
@@ -311,7 +311,7 @@ impl Driver {
             Input::PreemptionFailed(pod) => self.engine.preemption_failed(now, &pod),
             Input::Leads(leads) => self.leads = leads,
             Input::Unsynced => self.unsynced += 1,
-            Input::Latencies(latencies) => self.world.measured(&mut self.engine, latencies),
+            Input::Measured(all) => self.world.measured(&mut self.engine, all),
             Input::Ask(question) => self.answer(question),
             Input::Stop => self.stops = true,
         }

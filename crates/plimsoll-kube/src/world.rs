@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use plimsoll_core::engine::{Engine, Event, Object};
 use plimsoll_core::state::{NodeId, pod_key};
-use plimsoll_core::telemetry::{PodTelemetry, PowerCurve};
+use plimsoll_core::telemetry::{PodTelemetry, PowerCurve, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,13 +35,28 @@ impl NodeKind {
     }
 }
 
+/// What was measured of a node, as far as it counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Measured {
+    /// Latency to users, in milliseconds.
+    pub latency_ms: Option<f64>,
+    /// The share of its CPU that is busy.
+    pub cpu: Option<f64>,
+    /// The cores that are busy, where the share was not measured.
+    pub cpu_cores: Option<f64>,
+    /// The bytes of its memory that could be had.
+    pub memory_available: Option<f64>,
+    /// The bytes of its memory in use, where those that could be had were not measured.
+    pub memory_used: Option<f64>,
+}
+
 /// Tells the engine what is known.
 #[derive(Debug)]
 pub struct World {
     kinds: Vec<NodeKind>,
     start: Instant,
-    /// Latencies that were measured, by node: they count more than what a kind says.
-    measured: BTreeMap<String, f64>,
+    /// What was measured, by node: its latency counts more than what a kind says.
+    measured: BTreeMap<String, Measured>,
     /// What the kind of a node says, by node.
     by_kind: BTreeMap<String, f64>,
 }
@@ -104,7 +119,7 @@ impl World {
                     Some(latency) => self.by_kind.insert(name.to_owned(), latency),
                     None => self.by_kind.remove(name),
                 };
-                let latency = self.measured.get(name).copied().or(kind.latency_ms);
+                let latency = self.measured.get(name).and_then(|measured| measured.latency_ms).or(kind.latency_ms);
                 let known = state.telemetry.node(id);
                 let same = known.power == kind.power
                     && (known.price, known.carbon, known.latency_ms) == (kind.price, kind.carbon, latency)
@@ -131,15 +146,18 @@ impl World {
         }
     }
 
-    /// Tells the latencies that were measured and count now. Of other nodes what their kind says is known, or nothing.
-    pub fn measured(&mut self, engine: &mut Engine, latencies: BTreeMap<String, f64>) {
-        let before = std::mem::replace(&mut self.measured, latencies);
+    /// Tells what was measured and counts now. Of other nodes what their kind says is known, or nothing.
+    pub fn measured(&mut self, engine: &mut Engine, all: BTreeMap<String, Measured>) {
+        let before = std::mem::replace(&mut self.measured, all);
         let state = &mut engine.scheduler().state;
         for name in before.keys().chain(self.measured.keys()) {
             let Some(id) = state.node_named(name) else { continue };
-            let latency = self.measured.get(name).or_else(|| self.by_kind.get(name)).copied();
-            if state.telemetry.node(id).latency_ms != latency {
-                state.tell(id, |known| known.latency_ms = latency);
+            let measured = self.measured.get(name).copied().unwrap_or_default();
+            let latency = measured.latency_ms.or_else(|| self.by_kind.get(name).copied());
+            let usage = state.node(id).and_then(|node| measured.usage(node));
+            let known = state.telemetry.node(id);
+            if (known.latency_ms, known.usage) != (latency, usage) {
+                state.tell(id, |known| (known.latency_ms, known.usage) = (latency, usage));
             }
         }
     }
@@ -157,6 +175,20 @@ impl World {
     /// What time it is, for decisions that follow.
     pub fn tell_time(&self, engine: &mut Engine) {
         engine.scheduler().state.telemetry.now = self.now();
+    }
+}
+
+impl Measured {
+    /// What is in use of a node, as of now.
+    fn usage(&self, node: &plimsoll_core::state::Node) -> Option<Usage> {
+        let [cores, bytes] = [node.allocatable.cpu as f64 / 1000.0, node.allocatable.memory as f64];
+        let cpu = self.cpu.or_else(|| self.cpu_cores.filter(|_| cores > 0.0).map(|busy| busy / cores));
+        // What the system keeps for itself is not offered, but may be had: the share is never less than nothing.
+        let used = self.memory_used.or_else(|| self.memory_available.map(|free| (bytes - free).max(0.0)));
+        let memory = used.filter(|_| bytes > 0.0).map(|used| used / bytes);
+        let cpu = cpu.map(|share| (share, node.requested.cpu));
+        let memory = memory.map(|share| (share, node.requested.memory));
+        (cpu.is_some() || memory.is_some()).then_some(Usage { cpu, memory })
     }
 }
 
@@ -243,7 +275,8 @@ mod tests {
             state.telemetry.node(state.node_named("n").unwrap()).latency_ms
         };
         assert_eq!(latency(&engine), Some(9.0));
-        world.measured(&mut engine, [("n".to_owned(), 20.0), ("gone".to_owned(), 1.0)].into());
+        let far = |ms| Measured { latency_ms: Some(ms), ..Measured::default() };
+        world.measured(&mut engine, [("n".to_owned(), far(20.0)), ("gone".to_owned(), far(1.0))].into());
         assert_eq!(latency(&engine), Some(20.0));
         let again = node(&json!({ "a": "b" }));
         let told = world.look(&again);
@@ -252,6 +285,28 @@ mod tests {
         assert_eq!(latency(&engine), Some(20.0), "what is told of the node again changes nothing");
         world.measured(&mut engine, BTreeMap::new());
         assert_eq!(latency(&engine), Some(9.0));
+    }
+
+    #[test]
+    fn usage_is_told_with_what_was_asked_for_then_and_forgotten_when_it_is_stale() {
+        let mut world = World::new(Vec::new());
+        let mut engine = engine_with(&mut world, vec![node(&json!({}))]);
+        let usage = |engine: &Engine| {
+            let state = engine.state();
+            state.telemetry.node(state.node_named("n").unwrap()).usage
+        };
+        let gib = f64::from(1 << 30);
+        let busy = Measured { cpu: Some(0.5), memory_available: Some(6.0 * gib), ..Measured::default() };
+        world.measured(&mut engine, [("n".to_owned(), busy)].into());
+        assert_eq!(usage(&engine), Some(Usage { cpu: Some((0.5, 0)), memory: Some((0.25, 0)) }));
+        let counted = Measured { cpu_cores: Some(1.0), memory_used: Some(4.0 * gib), ..Measured::default() };
+        world.measured(&mut engine, [("n".to_owned(), counted)].into());
+        assert_eq!(usage(&engine), Some(Usage { cpu: Some((0.25, 0)), memory: Some((0.5, 0)) }));
+        let roomy = Measured { memory_available: Some(9.0 * gib), ..Measured::default() };
+        world.measured(&mut engine, [("n".to_owned(), roomy)].into());
+        assert_eq!(usage(&engine), Some(Usage { cpu: None, memory: Some((0.0, 0)) }));
+        world.measured(&mut engine, BTreeMap::new());
+        assert_eq!(usage(&engine), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::folder::Folder;
 use crate::pki::{Authority, service_account_keys};
 use crate::process::Invocation;
+use crate::telemetry::USAGE;
 use crate::{Binaries, LabError, Options, Scheduler, User};
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, TcpListener};
@@ -171,7 +172,12 @@ pub fn controller_manager(folder: &Folder, binaries: &Binaries, files: &Files, o
 }
 
 /// The kubelets of all nodes.
-pub fn kwok(folder: &Folder, binaries: &Binaries, options: &Options) -> Result<Invocation, LabError> {
+pub fn kwok(
+    folder: &Folder,
+    binaries: &Binaries,
+    options: &Options,
+    serves: Option<u16>,
+) -> Result<Invocation, LabError> {
     let settings = json!({
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokConfiguration",
@@ -183,13 +189,15 @@ pub fn kwok(folder: &Folder, binaries: &Binaries, options: &Options) -> Result<I
             "podPlayStageParallelism": KWOK_PARALLELISM,
         },
     });
-    let config = folder.write("kwok.yaml", format!("{settings}\n---\n{KWOK_STAGES}"))?;
-    let arguments = vec![
+    let usage = serves.map(|_| format!("---\n{USAGE}")).unwrap_or_default();
+    let config = folder.write("kwok.yaml", format!("{settings}\n---\n{KWOK_STAGES}{usage}"))?;
+    let mut arguments = vec![
         format!("--kubeconfig={}", User::Kwok.file(folder.path()).display()),
         format!("--config={config}"),
         "--manage-all-nodes=true".to_string(),
     ];
-    Ok(invocation(binaries, KWOK, None, arguments))
+    arguments.extend(serves.map(|port| format!("--server-address=127.0.0.1:{port}")));
+    Ok(invocation(binaries, KWOK, serves, arguments))
 }
 
 /// The scheduler, if there is to be one.
@@ -198,10 +206,11 @@ pub fn scheduler(
     binaries: &Binaries,
     files: &Files,
     options: &Options,
+    prometheus: Option<String>,
 ) -> Result<Option<Invocation>, LabError> {
     match &options.scheduler {
         Scheduler::None => Ok(None),
-        Scheduler::Stock { config } => {
+        Scheduler::Stock { config, program } => {
             let port = free_port();
             let config = folder.write("scheduler.json", stock_config(folder, config.as_deref())?.to_string())?;
             let kubeconfig = User::KubeScheduler.file(folder.path()).display().to_string();
@@ -215,12 +224,15 @@ pub fn scheduler(
                 format!("--authorization-kubeconfig={kubeconfig}"),
             ];
             arguments.extend(feature_gates(options));
-            Ok(Some(invocation(binaries, options.scheduler.name(), Some(port), arguments)))
+            let name = options.scheduler.name();
+            let program = program.clone().unwrap_or_else(|| binaries.program(name));
+            Ok(Some(Invocation { name: name.to_string(), program, arguments, port: Some(port) }))
         }
         Scheduler::Plimsoll { program, arguments } => {
             check_runs(program)?;
             let kubeconfig = User::Plimsoll.file(folder.path()).display().to_string();
             let mut all = vec!["run".to_string(), "--kubeconfig".to_string(), kubeconfig];
+            all.extend(prometheus.into_iter().flat_map(|url| ["--prometheus".to_string(), url]));
             all.extend(arguments.iter().cloned());
             let name = options.scheduler.name().to_string();
             Ok(Some(Invocation { name, program: program.clone(), arguments: all, port: None }))
@@ -253,6 +265,10 @@ fn stock_config(folder: &Folder, given: Option<&Path>) -> Result<Value, LabError
 pub fn check_scheduler(scheduler: &Scheduler) -> Result<(), LabError> {
     match scheduler {
         Scheduler::Plimsoll { program, .. } => check_runs(program),
+        Scheduler::Stock { program: Some(program), .. } if !program.is_file() => Err(LabError::NoScheduler {
+            program: program.display().to_string(),
+            why: "there is no such program; `make plugin` builds one".to_string(),
+        }),
         Scheduler::None | Scheduler::Stock { .. } => Ok(()),
     }
 }

@@ -19,6 +19,17 @@ pub enum LabError {
         /// Where it was looked for.
         looked: String,
     },
+    /// Prometheus or the node exporter are not there.
+    #[error(
+        "there is no {missing} (looked in {looked}); fetch it with `make telemetry`, or name the folder with {variable}",
+        variable = crate::TELEMETRY_VARIABLE
+    )]
+    NoTelemetry {
+        /// The program that was looked for.
+        missing: &'static str,
+        /// Where it was looked for.
+        looked: String,
+    },
     /// A file or a process could not be handled.
     #[error("cannot {what}: {source}")]
     Io {

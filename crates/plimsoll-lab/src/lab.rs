@@ -4,6 +4,7 @@ use crate::component::{self, Files};
 use crate::folder::{self, Folder};
 use crate::process::{self, Invocation, Leash, ProcessId, Running};
 use crate::state::{Component, State};
+use crate::telemetry::{self, Exporters, listens};
 use crate::wait::{Outcome, is_server_ready, until_ready};
 use crate::{Binaries, LabError, Options, User, kubeconfig, nodes, rbac};
 use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
@@ -48,6 +49,9 @@ impl Lab {
 
     async fn start_held(options: Options, leash: Option<Leash>) -> Result<Self, LabError> {
         component::check_scheduler(&options.scheduler)?;
+        if options.telemetry {
+            Exporters::find()?;
+        }
         let binaries = match &options.binaries {
             Some(binaries) => binaries.clone(),
             None => Binaries::find()?,
@@ -81,9 +85,13 @@ impl Lab {
         }
         rbac::grant(&admin).await?;
         if !options.bare {
-            self.launch(component::kwok(&self.folder, binaries, options)?)?;
+            let serves = options.telemetry.then(component::free_port);
+            self.launch(component::kwok(&self.folder, binaries, options, serves)?)?;
+            if let Some(kwok) = serves {
+                self.launch_telemetry(kwok).await?;
+            }
         }
-        if let Some(invocation) = component::scheduler(&self.folder, binaries, &files, options)? {
+        if let Some(invocation) = component::scheduler(&self.folder, binaries, &files, options, self.prometheus())? {
             self.launch(invocation)?;
         }
         nodes::create_nodes(&admin, 0, options.nodes, &options.shapes).await?;
@@ -118,6 +126,30 @@ impl Lab {
         Err(self.no_port(component::API_SERVER))
     }
 
+    /// Starts Prometheus and what it reads, before the scheduler, which may want to ask it.
+    async fn launch_telemetry(&mut self, kwok: u16) -> Result<(), LabError> {
+        let exporters = Exporters::find()?;
+        until_ready(self.running(component::KWOK)?, || listens(kwok)).await?;
+        let exporter = self.launch_listening(exporters.node_exporter()).await?;
+        self.launch_listening(exporters.prometheus(&self.folder, exporter, kwok)?).await.map(drop)
+    }
+
+    /// Starts what listens on a port, and waits until it does; the port.
+    async fn launch_listening(&mut self, invocation: Invocation) -> Result<u16, LabError> {
+        let (name, port) = (invocation.name.clone(), invocation.port.unwrap_or_default());
+        self.launch(invocation)?;
+        match until_ready(self.running(&name)?, || listens(port)).await? {
+            Outcome::Ready => Ok(port),
+            Outcome::PortTaken => Err(self.no_port(&name)),
+        }
+    }
+
+    /// The URL of the lab's Prometheus, if it has one.
+    pub fn prometheus(&self) -> Option<String> {
+        let prometheus = self.state.components.iter().find(|component| component.name == telemetry::PROMETHEUS);
+        prometheus.and_then(|component| component.port).map(|port| format!("http://127.0.0.1:{port}"))
+    }
+
     /// Waits until the scheduler is ready. Only the stock one says so; ours is asked for its own readiness once it can be.
     async fn await_scheduler(&mut self, options: &Options, binaries: &Binaries, files: &Files) -> Result<(), LabError> {
         let name = options.scheduler.name();
@@ -129,7 +161,9 @@ impl Lab {
                 Outcome::Ready => return Ok(()),
                 Outcome::PortTaken => {
                     self.forget(name);
-                    if let Some(invocation) = component::scheduler(&self.folder, binaries, files, options)? {
+                    if let Some(invocation) =
+                        component::scheduler(&self.folder, binaries, files, options, self.prometheus())?
+                    {
                         self.launch(invocation)?;
                     }
                 }

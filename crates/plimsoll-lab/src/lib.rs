@@ -20,6 +20,7 @@ mod proxy;
 mod rbac;
 mod shape;
 mod state;
+mod telemetry;
 mod wait;
 
 pub use binaries::{BINARIES_VARIABLE, Binaries};
@@ -33,3 +34,4 @@ pub use process::ProcessId;
 pub use proxy::{Line, Proxy, Rates};
 pub use shape::Shape;
 pub use state::{Component, State};
+pub use telemetry::{Exporters, TELEMETRY_VARIABLE};

@@ -17,6 +17,9 @@ const AT_A_TIME: usize = 32;
 /// How many nodes are read with one request.
 const PAGE: u32 = 500;
 
+/// The annotation that tells exporters how many cores a node has.
+const CORES: &str = "lab.plimsoll.dev/cores";
+
 /// Creates `count` nodes whose names go on from `first`, of these shapes in turn.
 pub async fn create_nodes(client: &Client, first: usize, count: usize, shapes: &[Shape]) -> Result<(), LabError> {
     if first + count > MOST {
@@ -46,6 +49,7 @@ fn node(at: usize, shape: &Shape, shapes: usize) -> Node {
         metadata: ObjectMeta {
             name: Some(name.clone()),
             labels: Some(labels(&name, zone, shape)),
+            annotations: cores(shape).map(|cores| [(CORES.to_string(), cores.to_string())].into()),
             ..Default::default()
         },
         spec: Some(NodeSpec {
@@ -71,6 +75,10 @@ fn node(at: usize, shape: &Shape, shapes: usize) -> Node {
             ..Default::default()
         }),
     }
+}
+
+fn cores(shape: &Shape) -> Option<f64> {
+    shape.resources.get("cpu")?.parse::<plimsoll_core::quantity::Quantity>().ok().map(|cpu| cpu.approximate_f64())
 }
 
 fn labels(name: &str, zone: Option<String>, shape: &Shape) -> BTreeMap<String, String> {

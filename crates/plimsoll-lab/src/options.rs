@@ -13,6 +13,8 @@ pub enum Scheduler {
     Stock {
         /// The file; its client connection and leader election are replaced by the lab's.
         config: Option<PathBuf>,
+        /// Another build of kube-scheduler than the lab's, such as one with plugins of one's own.
+        program: Option<PathBuf>,
     },
     /// `PROGRAM run --kubeconfig FILE ARGUMENTS`.
     Plimsoll {
@@ -24,6 +26,11 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
+    /// The stock kube-scheduler as it comes.
+    pub fn stock() -> Self {
+        Self::Stock { config: None, program: None }
+    }
+
     /// The name of the component in the lab's state and logs.
     pub fn name(&self) -> &'static str {
         match self {
@@ -56,6 +63,8 @@ pub struct Options {
     /// Only etcd, the API server and the scheduler: nobody plays controllers and kubelets, nodes are ready and stay so, pods that are bound do
     /// not run. For measurements of schedulers, from which the others would take processor time.
     pub bare: bool,
+    /// A Prometheus beside it, which reads what the nodes' exporters would tell; not with `bare`.
+    pub telemetry: bool,
     /// How long a node's lease lasts, in seconds; where there is none, by the number of nodes.
     pub lease_seconds: Option<u32>,
 }

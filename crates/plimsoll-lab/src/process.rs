@@ -1,7 +1,7 @@
 //! Processes that are started, known again and ended: by their start time as well as their number, so that a number given to
 //! somebody else in the meantime never costs a stranger its life.
 
-use crate::{Binaries, LabError};
+use crate::{Binaries, LabError, telemetry};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -93,7 +93,7 @@ pub fn lab_processes_in(folder: &Path) -> Vec<ProcessId> {
             let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
             // A program that was built anew since is called `kwok (deleted)`.
             let name = program.file_name()?.to_str()?.trim_end_matches(" (deleted)").to_string();
-            Some(Binaries::is_program(&name))
+            Some(Binaries::is_program(&name) || telemetry::PROGRAMS.contains(&name.as_str()))
         };
         is_there && is_program().unwrap_or(false)
     })

@@ -71,7 +71,7 @@ fn processes_in(folder: &Path) -> Vec<PathBuf> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_are_ready_and_workloads_run_as_on_a_real_cluster() {
-    let Some(options) = small(6, Scheduler::Stock { config: None }) else { return };
+    let Some(options) = small(6, Scheduler::stock()) else { return };
     let mut lab = Lab::start(options).await.unwrap();
     let client = lab.client(User::Admin).await.unwrap();
     check_nodes(&client).await;
@@ -252,7 +252,7 @@ async fn a_component_that_cannot_start_is_shown_with_its_log_and_leaves_nothing(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn components_can_crash_pause_and_come_back() {
-    let Some(options) = small(1, Scheduler::Stock { config: None }) else { return };
+    let Some(options) = small(1, Scheduler::stock()) else { return };
     let mut lab = Lab::start(options).await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(lab.client(User::Admin).await.unwrap());
     lab.kill("kube-apiserver").unwrap();

@@ -9,6 +9,9 @@ mod resource_metrics;
 mod store;
 
 pub use prometheus::{Prometheus, PrometheusError};
-pub use queries::{CPU_PERCENT, LATENCY_MS, MEMORY_AVAILABLE_GB, PODS, POWER_WATTS, Query, QuerySet, preset, presets};
+pub use queries::{
+    CPU_CORES, CPU_PERCENT, LATENCY_MS, MEMORY_AVAILABLE_GB, MEMORY_USED_GB, PODS, POWER_WATTS, Query, QuerySet,
+    preset, presets,
+};
 pub use resource_metrics::ResourceMetrics;
 pub use store::{Known, Reading, Settings, Store};

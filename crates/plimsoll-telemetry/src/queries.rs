@@ -7,6 +7,10 @@ use serde::Deserialize;
 pub const CPU_PERCENT: &str = "cpu_percent";
 /// Gigabytes of memory that could be had.
 pub const MEMORY_AVAILABLE_GB: &str = "memory_available_gb";
+/// Cores of a node that are busy, as the resource metrics API tells it.
+pub const CPU_CORES: &str = "cpu_cores";
+/// Gigabytes of memory in use, as the resource metrics API tells it.
+pub const MEMORY_USED_GB: &str = "memory_used_gb";
 /// Pods on a node.
 pub const PODS: &str = "pods";
 /// Watts that a node draws.

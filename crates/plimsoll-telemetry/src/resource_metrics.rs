@@ -1,5 +1,6 @@
 //! Readings from the resource metrics API, which metrics-server serves.
 
+use crate::queries::{CPU_CORES, MEMORY_USED_GB};
 use crate::store::{Reading, Store};
 use http::Request;
 use kube::Client;
@@ -75,8 +76,8 @@ fn take(store: &Store, list: List, at: SystemTime) {
                 store.put(&item.metadata.name, metric, Reading { value: quantity.approximate_f64() / unit, at });
             }
         };
-        put("cpu_cores", &item.usage.cpu, 1.0);
-        put("memory_used_gb", &item.usage.memory, 1e9);
+        put(CPU_CORES, &item.usage.cpu, 1.0);
+        put(MEMORY_USED_GB, &item.usage.memory, 1e9);
     }
 }
 

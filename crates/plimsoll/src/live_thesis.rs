@@ -10,6 +10,7 @@ use plimsoll_core::config::Configuration;
 use plimsoll_core::engine::Engine;
 use plimsoll_kube::driver::{Inbox, Input};
 use plimsoll_kube::run::{Parts, run as follow};
+use plimsoll_kube::world::Measured;
 use plimsoll_lab::{Lab, Options, Scheduler, User};
 use plimsoll_learn::agent::chooser::Chooser;
 use plimsoll_learn::error::LearnError;
@@ -160,8 +161,9 @@ impl Cluster {
 
     /// Users are so far from nodes from now on.
     async fn tell(&self, latencies: &[f64]) -> Result<()> {
-        let latencies = latencies.iter().enumerate().map(|(at, ms)| (node(at), *ms)).collect();
-        self.inbox.send(Input::Latencies(latencies)).await.context("the adviser has ended")
+        let far = |ms: &f64| Measured { latency_ms: Some(*ms), ..Measured::default() };
+        let measured = latencies.iter().enumerate().map(|(at, ms)| (node(at), far(ms))).collect();
+        self.inbox.send(Input::Measured(measured)).await.context("the adviser has ended")
     }
 
     async fn create(&mut self, scheduler: &str) -> Result<String> {

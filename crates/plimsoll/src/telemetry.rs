@@ -3,7 +3,11 @@
 use crate::section::{PrometheusSection, TelemetrySection};
 use anyhow::{Context, Result};
 use plimsoll_kube::driver::{Inbox, Input};
-use plimsoll_telemetry::{LATENCY_MS, Prometheus, Query, ResourceMetrics, Settings, Store, preset, presets};
+use plimsoll_kube::world::Measured;
+use plimsoll_telemetry::{
+    CPU_CORES, CPU_PERCENT, LATENCY_MS, MEMORY_AVAILABLE_GB, MEMORY_USED_GB, Prometheus, Query, ResourceMetrics,
+    Settings, Store, preset, presets,
+};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -61,9 +65,18 @@ async fn tell(store: Arc<Store>, interval: Duration, inbox: Inbox) {
         ticks.tick().await;
         let now = SystemTime::now();
         store.forget_gone(now);
-        let latency = |node: String| store.fresh(&node, LATENCY_MS, now).map(|latency| (node, latency));
-        let latencies = store.nodes().into_iter().filter_map(latency).collect();
-        if inbox.send(Input::Latencies(latencies)).await.is_err() {
+        let measured = store.nodes().into_iter().map(|node| {
+            let fresh = |metric: &str| store.fresh(&node, metric, now);
+            let measured = Measured {
+                latency_ms: fresh(LATENCY_MS),
+                cpu: fresh(CPU_PERCENT).map(|percent| percent / 100.0),
+                cpu_cores: fresh(CPU_CORES),
+                memory_available: fresh(MEMORY_AVAILABLE_GB).map(|gigabytes| gigabytes * 1e9),
+                memory_used: fresh(MEMORY_USED_GB).map(|gigabytes| gigabytes * 1e9),
+            };
+            (node, measured)
+        });
+        if inbox.send(Input::Measured(measured.collect())).await.is_err() {
             return;
         }
     }

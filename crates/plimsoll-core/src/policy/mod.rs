@@ -11,6 +11,7 @@ mod fragmentation;
 mod lifetime;
 mod nearest;
 mod order;
+mod used;
 mod weighted_sum;
 
 use crate::framework::Cycle;
@@ -25,6 +26,7 @@ pub use fragmentation::FragmentationGradient;
 use lifetime::LifetimeAware;
 use nearest::Nearest;
 use order::{FirstFit, Random, RoundRobin};
+use used::LeastUsed;
 pub use weighted_sum::WeightedSum;
 
 use std::sync::Arc;
@@ -112,6 +114,7 @@ pub const POLICIES: &[(&str, &str)] = &[
     ("default", "the weighted sum of the profile's score plugins, exactly as kube-scheduler"),
     ("most-allocated", "the node most of whose CPU and memory is asked for, as NodeResourcesFit's MostAllocated"),
     ("least-allocated", "the node least of whose CPU and memory is asked for, as NodeResourcesFit's LeastAllocated"),
+    ("least-used", "the node least of whose CPU and memory is in use as measured; as asked for where nothing was"),
     ("balanced", "the node whose CPU and memory are asked for alike, as NodeResourcesBalancedAllocation"),
     ("round-robin", "the node after the last one chosen"),
     ("random", "any node, by lot"),
@@ -137,6 +140,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
         "default" => Box::new(WeightedSum),
         "most-allocated" => Box::new(Allocation::MOST),
         "least-allocated" => Box::new(Allocation::LEAST),
+        "least-used" => Box::new(LeastUsed),
         "balanced" => Box::new(Balanced),
         "round-robin" => Box::new(RoundRobin::default()),
         "random" => Box::new(Random),

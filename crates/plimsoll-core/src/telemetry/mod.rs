@@ -24,12 +24,23 @@ pub struct NodeTelemetry {
     pub busy_until: Option<Duration>,
     /// Latency from here to the user, in milliseconds.
     pub latency_ms: Option<f64>,
+    /// What of it is in use, if that was measured lately.
+    pub usage: Option<Usage>,
     /// What it costs an hour while it is awake.
     pub price: Option<f64>,
     /// Grams of carbon dioxide for a kilowatt-hour here.
     pub carbon: Option<f64>,
     /// What is free of each GPU, in thousandths.
     pub gpus: Vec<u32>,
+}
+
+/// What of a node is in use: the share, and what its pods asked for when that was measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// Of its CPU, with thousandths of a core.
+    pub cpu: Option<(f64, i64)>,
+    /// Of its memory, with bytes.
+    pub memory: Option<(f64, i64)>,
 }
 
 /// A kind of pod that is to be expected, for policies that keep room for what is to come.
@@ -91,6 +102,7 @@ static UNKNOWN: NodeTelemetry = NodeTelemetry {
     awake_since: None,
     busy_until: None,
     latency_ms: None,
+    usage: None,
     price: None,
     carbon: None,
     gpus: Vec::new(),

@@ -57,6 +57,12 @@ struct Up {
     /// A KubeSchedulerConfiguration for the stock scheduler
     #[arg(long, value_name = "FILE")]
     scheduler_config: Option<PathBuf>,
+    /// A kube-scheduler of your own in the place of the stock one, such as one with our plugin
+    #[arg(long, value_name = "PROGRAM")]
+    scheduler_program: Option<PathBuf>,
+    /// Start a Prometheus with a node exporter, too; it also reads what the nodes' pods use
+    #[arg(long)]
+    telemetry: bool,
     /// Features of Kubernetes, as in Name=true,Other=false
     #[arg(long, value_name = "GATES", value_delimiter = ',')]
     feature_gates: Vec<String>,
@@ -99,7 +105,7 @@ fn up(args: Up, out: &mut Output) -> Result<Verdict> {
     let begin = Instant::now();
     let scheduler = match args.scheduler {
         Who::None => Scheduler::None,
-        Who::Stock => Scheduler::Stock { config: args.scheduler_config },
+        Who::Stock => Scheduler::Stock { config: args.scheduler_config, program: args.scheduler_program },
         Who::Plimsoll => Scheduler::Plimsoll {
             program: std::env::current_exe().context("cannot find this program")?,
             // Labs beside each other do not meet; the log says where it serves.
@@ -113,6 +119,7 @@ fn up(args: Up, out: &mut Output) -> Result<Verdict> {
         folder: Some(args.place.folder()),
         feature_gates: args.feature_gates,
         runtime_config: args.runtime_config,
+        telemetry: args.telemetry,
         ..Options::default()
     };
     let lab = wait_for(async {
@@ -130,6 +137,9 @@ fn up(args: Up, out: &mut Output) -> Result<Verdict> {
         "a control plane with {nodes} nodes is ready after {seconds:.1} s; scheduler: {}",
         lab.state().scheduler
     )?;
+    if let Some(url) = lab.prometheus() {
+        writeln!(out, "Prometheus: {url}")?;
+    }
     writeln!(out, "export KUBECONFIG={kubeconfig}")?;
     Ok(Verdict::Good)
 }

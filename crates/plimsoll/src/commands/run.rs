@@ -49,6 +49,9 @@ pub struct Args {
     /// Where health and metrics are served; `off` for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10259")]
     listen: String,
+    /// A Prometheus that tells how busy nodes are, by its URL
+    #[arg(long, value_name = "URL")]
+    prometheus: Option<String>,
     /// The seed of choices among equals
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -86,7 +89,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     };
     connect::check_rights(&client, needed).await?;
     let (inbox, receiver) = Inbox::new();
-    telemetry::start(&section.telemetry, None, &client, &inbox)?;
+    telemetry::start(&section.telemetry, args.prometheus.as_deref(), &client, &inbox)?;
     let parts = Parts {
         client,
         lease_client: kube::Client::try_from(connection).context("the cluster cannot be reached")?,

@@ -57,7 +57,7 @@ async fn start() -> Option<(Lab, SocketAddr)> {
     let options = Options {
         nodes: 6,
         shapes: vec![shape("side-a"), shape("side-b")],
-        scheduler: Scheduler::Stock { config: None },
+        scheduler: Scheduler::stock(),
         binaries: Some(binaries),
         ..Options::default()
     };

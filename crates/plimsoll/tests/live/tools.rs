@@ -50,7 +50,7 @@ async fn audited(scratch: &Scratch) -> Option<Lab> {
     std::fs::write(scratch.path("policy.json"), AUDIT_POLICY).unwrap();
     let options = Options {
         nodes: 3,
-        scheduler: Scheduler::Stock { config: None },
+        scheduler: Scheduler::stock(),
         binaries: Some(binaries),
         apiserver_arguments: vec![
             format!("--audit-policy-file={}", scratch.path("policy.json")),
