@@ -2,6 +2,7 @@
 
 mod encoded;
 mod encoder;
+mod exported;
 pub mod features;
 mod places;
 mod plain;
@@ -10,9 +11,10 @@ mod view;
 
 pub use encoded::Encoded;
 pub use encoder::{Encoder, NodeFacts, NodeRow, PodFacts, PodRow};
+pub use exported::Exported;
 pub use plain::Plain;
 pub(crate) use plain::share;
-pub use view::{FeatureNames, PLAIN, View};
+pub use view::{EXPORTED, FeatureNames, PLAIN, View};
 
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::state::NodeId;

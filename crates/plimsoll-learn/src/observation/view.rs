@@ -1,7 +1,7 @@
 //! What an observation shows: the plain features, or features by name.
 
 use super::features::{NODE_FEATURES, POD_FEATURES, node_feature, pod_feature};
-use super::{Encoded, Observe, Plain};
+use super::{Encoded, Exported, Observe, Plain};
 use crate::error::LearnError;
 use crate::lifetime::Predictor;
 use schemars::JsonSchema;
@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 /// The name of the plain features.
 pub const PLAIN: &str = "plain";
+
+/// The name of what exporters tell.
+pub const EXPORTED: &str = "exported";
 
 /// Which features a network reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -71,6 +74,8 @@ pub enum View {
         /// How many, the one to be placed included.
         lookahead: usize,
     },
+    /// The features of [`Exported`].
+    Exported,
     /// Features of [`super::features`] by their places, which need a predictor of lifetimes.
     Named {
         /// Of nodes.
@@ -87,13 +92,15 @@ struct Ahead {
 }
 
 impl View {
-    /// Reads what a scenario says: `"plain"`, `{ lookahead = 3 }` for the plain features with the next pods, or the names of features.
+    /// Reads what a scenario says: `"plain"`, `"exported"`, `{ lookahead = 3 }` for the plain features with the next pods, or the names of features.
     pub fn from_toml(value: &toml::Value) -> Result<Self, LearnError> {
         let invalid = |error: toml::de::Error| LearnError::Invalid(format!("learn.observation: {}", error.message()));
         match value {
             toml::Value::String(name) if name == PLAIN => Ok(Self::Plain { lookahead: 1 }),
+            toml::Value::String(name) if name == EXPORTED => Ok(Self::Exported),
             toml::Value::String(name) => {
-                Err(LearnError::unknown("learn.observation: observation", name, [PLAIN, "{ nodes = […], pods = […] }"]))
+                let known = [PLAIN, EXPORTED, "{ nodes = […], pods = […] }"];
+                Err(LearnError::unknown("learn.observation: observation", name, known))
             }
             toml::Value::Table(table) if table.contains_key("lookahead") => {
                 let Ahead { lookahead } = table.clone().try_into().map_err(invalid)?;
@@ -120,6 +127,10 @@ impl View {
                 return Ok(Self::Plain { lookahead: 1 + more });
             }
         }
+        let exported = Exported::default();
+        if node_features == exported.node_features() && pod_features == exported.pod_features() {
+            return Ok(Self::Exported);
+        }
         let find = |what, name: &String, place: Option<usize>, known: Vec<&'static str>| {
             place.ok_or_else(|| LearnError::unknown(what, name, known))
         };
@@ -139,6 +150,7 @@ impl View {
     pub fn node_features(&self) -> Vec<String> {
         match self {
             Self::Plain { lookahead } => Plain::new(*lookahead).node_features(),
+            Self::Exported => Exported::default().node_features(),
             Self::Named { nodes, .. } => nodes.iter().map(|at| NODE_FEATURES[*at].0.to_owned()).collect(),
         }
     }
@@ -147,6 +159,7 @@ impl View {
     pub fn pod_features(&self) -> Vec<String> {
         match self {
             Self::Plain { lookahead } => Plain::new(*lookahead).pod_features(),
+            Self::Exported => Exported::default().pod_features(),
             Self::Named { pods, .. } => pods.iter().map(|at| POD_FEATURES[*at].0.to_owned()).collect(),
         }
     }
@@ -155,6 +168,7 @@ impl View {
     pub fn observe(&self, predictor: Option<&Predictor>) -> Result<Box<dyn Observe>, LearnError> {
         match self {
             Self::Plain { lookahead } => Ok(Box::new(Plain::new(*lookahead))),
+            Self::Exported => Ok(Box::new(Exported::default())),
             Self::Named { nodes, pods } => {
                 let predictor = predictor.cloned().ok_or_else(|| {
                     LearnError::Invalid("its features need predicted lifetimes, and it has no predictor of them".into())

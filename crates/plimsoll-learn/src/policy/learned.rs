@@ -5,7 +5,7 @@ use super::fused::{Factored, Sizes};
 use crate::lifetime::Predictor;
 use crate::model::{Card, Weights};
 use crate::observation::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES, Wanted, node_feature, pod_feature};
-use crate::observation::{Encoder, PodFacts};
+use crate::observation::{Encoder, Observation, PodFacts};
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::{Clock, Counters, Policy, Ranking};
 use plimsoll_core::state::{Node, NodeId};
@@ -52,6 +52,14 @@ impl Ranges {
             *least = least.min(value);
             *most = most.max(value);
         }
+    }
+
+    /// Takes in what an observation shows.
+    pub(crate) fn note(&mut self, seen: &Observation) {
+        for row in seen.nodes.chunks_exact(seen.node_width.max(1)) {
+            row.iter().enumerate().for_each(|(at, value)| self.widen(at, *value));
+        }
+        seen.pod.iter().enumerate().for_each(|(at, value)| self.widen(seen.node_width + at, *value));
     }
 
     /// Takes in what another saw.

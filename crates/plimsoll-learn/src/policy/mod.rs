@@ -7,9 +7,11 @@ mod learned;
 mod observing;
 #[cfg(test)]
 mod tests;
+mod witness;
 
 pub(crate) use base::normalise;
 pub use base::{BASES, Base};
 pub use heuristic::Heuristic;
 pub use learned::{Learned, Parts, Ranges, sizes};
 pub use observing::{Observing, Scorer};
+pub use witness::{Sight, Sights, Witness};

@@ -124,7 +124,7 @@ fn deal(samples: &[Inputs<'static>], count: Option<usize>) -> Result<Vec<Vec<Inp
 }
 
 /// What is rewarded: as the scenario has it, or what its objective counts.
-fn reward(spec: &LearnSpec) -> Result<RewardSpec, LearnError> {
+pub fn reward(spec: &LearnSpec) -> Result<RewardSpec, LearnError> {
     if let Some(value) = &spec.reward {
         return RewardSpec::from_toml(value);
     }
@@ -171,10 +171,6 @@ impl Observe for Noting {
 
     fn observe(&mut self, cycle: &Cycle<'_>, nodes: &[NodeId], feasible: &[NodeId], out: &mut Observation) {
         self.observe.observe(cycle, nodes, feasible, out);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        for row in out.nodes.chunks_exact(out.node_width.max(1)) {
-            row.iter().enumerate().for_each(|(at, value)| seen.widen(at, *value));
-        }
-        out.pod.iter().enumerate().for_each(|(at, value)| seen.widen(out.node_width + at, *value));
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).note(out);
     }
 }

@@ -9,14 +9,17 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use ground::EnvironmentSpec;
+pub use ground::{EnvironmentSpec, reward};
 
 use super::data::read;
 use super::qtable::{QLearning, QSettings};
 use super::{Agent, AgentState, Report};
+#[cfg(feature = "burn")]
+use crate::environment::Environment;
 use crate::error::LearnError;
-use crate::lifetime::{Predictor, PredictorSettings};
+use crate::lifetime::{Predictor, PredictorFit, PredictorSettings};
 use crate::model::{CARD_SCHEMA, Card, NetworkCard, Tensor, TrainingCard, Weights};
+use crate::observation::View;
 use crate::policy::Ranges;
 use crate::spec::LearnSpec;
 use crate::workshop::Learner;
@@ -55,6 +58,18 @@ impl Stepwise {
             #[cfg(not(feature = "burn"))]
             other => Err(LearnError::unknown("learn.agent: agent that learns step by step", other, [TABLE])),
         }
+    }
+
+    /// The agent that `[learn]` names, in an environment of another kind than a simulated cluster. It shows what this view does, and notes what it
+    /// has shown.
+    #[cfg(feature = "burn")]
+    pub fn on(
+        spec: &LearnSpec,
+        view: View,
+        environment: Box<dyn Environment>,
+        seen: Arc<Mutex<Ranges>>,
+    ) -> Result<Self, LearnError> {
+        networks::learner_on(spec, Shown { view, predictor: None, seen: vec![seen] }, vec![environment])
     }
 
     fn ranges(&self) -> Ranges {
@@ -113,17 +128,24 @@ fn table(scenario: &Scenario, spec: &LearnSpec) -> Result<Stepwise, LearnError> 
     let (nodes, pods) = (ground.view.node_features(), ground.view.pod_features());
     let agent = QLearning::new(settings, &nodes, &pods, Box::new(environment), spec.seed)?;
     // A state that was not visited is no answer anyway.
-    Ok(finish(spec, Box::new(agent), ground, network, false))
+    Ok(finish(spec, Box::new(agent), Shown::by(ground), network, false))
 }
 
-fn finish(
-    spec: &LearnSpec,
-    agent: Box<dyn Agent>,
-    ground: Ground,
-    network: NetworkCard,
-    keeps_ranges: bool,
-) -> Stepwise {
-    let Ground { view, predictor, seen, .. } = ground;
+/// What environments show, and what was seen of it.
+struct Shown {
+    view: View,
+    predictor: Option<(Predictor, PredictorFit)>,
+    seen: Vec<Arc<Mutex<Ranges>>>,
+}
+
+impl Shown {
+    fn by(ground: Ground) -> Self {
+        Self { view: ground.view, predictor: ground.predictor, seen: ground.seen }
+    }
+}
+
+fn finish(spec: &LearnSpec, agent: Box<dyn Agent>, shown: Shown, network: NetworkCard, keeps_ranges: bool) -> Stepwise {
+    let Shown { view, predictor, seen } = shown;
     let (predictor, fit) = predictor.unzip();
     let (node_features, pod_features) = (view.node_features(), view.pod_features());
     let before = Ranges::nothing(node_features.len() + pod_features.len());
@@ -190,11 +212,9 @@ mod networks {
     use crate::agent::dqn::{Dqn, DqnSettings};
     use crate::agent::imitation::{Expert, Imitation};
     use crate::agent::ppo::Ppo;
-    use crate::environment::{ClusterEnvironment, Environment};
+    use crate::environment::ClusterEnvironment;
     use crate::network::{NetworkKind, NetworkSpec};
-    use crate::observation::View;
     use crate::observation::features::STATIC_FEATURES;
-    use crate::spec::AGENTS;
 
     pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Stepwise, LearnError> {
         let mut options = spec.agent.options.clone();
@@ -209,22 +229,45 @@ mod networks {
         let network = network(spec, &ground.view)?;
         let environments = std::mem::take(&mut ground.environments);
         let agent: Box<dyn Agent> = match name {
-            "dqn" => {
-                let mut settings: DqnSettings = settings(usual, options, spec)?;
-                // With few steps, as in a search, something is still to be learned.
-                settings.learning_starts = settings.learning_starts.min(settings.steps / 4);
-                Box::new(Dqn::new(settings, &network, boxed(environments), spec.seed)?)
-            }
-            "ppo" => Box::new(Ppo::new(settings(usual, options, spec)?, &network, boxed(environments), spec.seed)?),
             "imitation" => {
                 let (environments, expert) = taught(environments);
                 Box::new(Imitation::new(settings(usual, options, spec)?, &network, environments, expert, spec.seed)?)
             }
-            other => {
-                return Err(LearnError::unknown("learn.agent: agent", other, AGENTS.iter().map(|(name, _)| *name)));
-            }
+            _ => agent(spec, usual, options, &network, boxed(environments))?,
         };
-        Ok(finish(spec, agent, ground, network.card(), true))
+        Ok(finish(spec, agent, Shown::by(ground), network.card(), true))
+    }
+
+    pub fn learner_on(
+        spec: &LearnSpec,
+        shown: Shown,
+        environments: Vec<Box<dyn Environment>>,
+    ) -> Result<Stepwise, LearnError> {
+        let mut options = spec.agent.options.clone();
+        let usual = if spec.agent.name == "dqn" { preset(&mut options)? } else { toml::Table::new() };
+        let network = network(spec, &shown.view)?;
+        let agent = agent(spec, usual, options, &network, environments)?;
+        Ok(finish(spec, agent, shown, network.card(), true))
+    }
+
+    /// An agent that needs nothing but environments.
+    fn agent(
+        spec: &LearnSpec,
+        usual: toml::Table,
+        options: toml::Table,
+        network: &NetworkSpec,
+        environments: Vec<Box<dyn Environment>>,
+    ) -> Result<Box<dyn Agent>, LearnError> {
+        match spec.agent.name.as_str() {
+            "dqn" => {
+                let mut settings: DqnSettings = settings(usual, options, spec)?;
+                // With few steps, as in a search, something is still to be learned.
+                settings.learning_starts = settings.learning_starts.min(settings.steps / 4);
+                Ok(Box::new(Dqn::new(settings, network, environments, spec.seed)?))
+            }
+            "ppo" => Ok(Box::new(Ppo::new(settings(usual, options, spec)?, network, environments, spec.seed)?)),
+            other => Err(LearnError::unknown("learn.agent: agent that learns step by step", other, ["dqn", "ppo"])),
+        }
     }
 
     /// The settings that a preset of `dqn` stands for.

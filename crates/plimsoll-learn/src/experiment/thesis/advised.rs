@@ -1,9 +1,8 @@
 //! A policy of the experiment as a policy of the engine, for a cluster whose scheduler asks.
 
-use super::cluster::Exported;
 use crate::agent::chooser::Chooser;
 use crate::environment::Shuffle;
-use crate::observation::{Observation, Observe};
+use crate::observation::{Exported, Observation, Observe};
 use plimsoll_core::policy::{Policy, Ranking};
 use plimsoll_core::state::NodeId;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

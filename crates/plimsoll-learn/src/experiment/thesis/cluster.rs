@@ -3,11 +3,9 @@
 use super::{Policy, ThesisSettings, Trial};
 use crate::environment::{ClusterEnvironment, ClusterSettings, Shuffle};
 use crate::error::LearnError;
-use crate::observation::{Observation, Observe, Plain};
+use crate::observation::{Exported, Observe};
 use crate::reward::{RewardSpec, Rewards};
-use plimsoll_core::framework::Cycle;
 use plimsoll_core::rng::Rng;
-use plimsoll_core::state::NodeId;
 use plimsoll_sim::fleet::{Fleet, Machine, Pool};
 use plimsoll_sim::simulation::{Inputs, Settings};
 use plimsoll_sim::workload::Workload;
@@ -36,46 +34,6 @@ pub enum Test {
     One,
     /// The oldest goes for each new one.
     Two,
-}
-
-/// What the thesis' agent sees of a node, in the units in which Prometheus tells it: shares would make one pod a difference of hundredths
-/// between nodes whose worth differs by hundreds, which so short a training does not come to tell apart.
-#[derive(Default)]
-pub struct Exported {
-    plain: Plain,
-}
-
-/// The features of a node.
-const NODE: [&str; 6] = ["cpu-per-cent", "memory-free-gib", "disk-per-cent", "pods", "latency-ms", "present"];
-
-impl Observe for Exported {
-    fn node_features(&self) -> Vec<String> {
-        NODE.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    fn pod_features(&self) -> Vec<String> {
-        self.plain.pod_features()
-    }
-
-    fn begin(&mut self) {
-        self.plain.begin();
-    }
-
-    fn observe(&mut self, cycle: &Cycle<'_>, nodes: &[NodeId], feasible: &[NodeId], out: &mut Observation) {
-        self.plain.observe(cycle, nodes, feasible, out);
-        for (row, id) in nodes.iter().enumerate() {
-            let Some(node) = cycle.state.node(*id) else { continue };
-            let [cpu_free, memory_free, disk_used, pods, latency, _] = &mut out.nodes[row * NODE.len()..][..NODE.len()]
-            else {
-                continue;
-            };
-            *cpu_free = 100.0 * (1.0 - *cpu_free);
-            *memory_free *= GIB as f32;
-            *disk_used *= 100.0;
-            *pods = node.pods.len() as f32;
-            *latency = cycle.state.telemetry.node(*id).latency_ms.unwrap_or(0.0) as f32;
-        }
-    }
 }
 
 /// How many numbers describe a node and a pod.
