@@ -19,6 +19,7 @@ pub use auth::Token;
 pub use listen::{ListenError, Listener, Tls};
 pub use metrics::Metrics;
 pub use openapi::document;
+pub use recommendations::Recommendations;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -28,7 +29,6 @@ use axum::{Json, Router, middleware};
 use plimsoll_kube::api::Api;
 use plimsoll_kube::driver::Inbox;
 use plimsoll_telemetry::Store;
-use recommendations::Recommendations;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Semaphore;
@@ -47,7 +47,7 @@ pub struct App {
     pub binder: Option<Api>,
     /// Who may ask.
     pub token: Option<Token>,
-    recommendations: Recommendations,
+    recommendations: Arc<Recommendations>,
     metrics: Metrics,
     /// Requests that may be worked on at a time.
     slots: Semaphore,
@@ -63,10 +63,17 @@ impl App {
             telemetry,
             binder: None,
             token: None,
-            recommendations: Recommendations::default(),
+            recommendations: Arc::default(),
             metrics: Metrics::default(),
             slots: Semaphore::new(limits::AT_A_TIME),
         }
+    }
+}
+
+impl App {
+    /// What is recommended, for who does so from within the process.
+    pub fn recommendations(&self) -> Arc<Recommendations> {
+        Arc::clone(&self.recommendations)
     }
 }
 

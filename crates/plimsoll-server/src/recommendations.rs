@@ -90,6 +90,17 @@ impl Recommendations {
         })
     }
 
+    /// Recommends a node for a pod, or for all whose names begin so, with `*` at the end.
+    pub fn recommend(&self, namespace: &str, pod: &str, node: &str) {
+        let recommendation = Recommendation { node: node.to_owned(), reason: None, ttl_seconds: None };
+        self.with(|all| all.insert((namespace.to_owned(), pod.to_owned()), Kept { recommendation, until: None }));
+    }
+
+    /// Takes back what was recommended.
+    pub fn withdraw(&self, namespace: &str, pod: &str) {
+        self.with(|all| all.remove(&(namespace.to_owned(), pod.to_owned())));
+    }
+
     fn set(&self, key: Key, recommendation: Recommendation, now: Instant) -> Result<bool, Refused> {
         let until = recommendation.ttl_seconds.map(|seconds| now + Duration::from_secs(seconds.min(LONGEST_TTL)));
         self.with(|all| {

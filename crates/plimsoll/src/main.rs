@@ -9,7 +9,7 @@ mod evaluation;
 mod figures;
 mod input;
 #[cfg(all(feature = "burn", target_os = "linux"))]
-mod live_thesis;
+mod live;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod output;

@@ -23,7 +23,19 @@ pub fn start(
         stale_after: seconds(section.stale_after_seconds),
         window: seconds(section.window_seconds),
     }));
-    let interval = seconds(section.interval_seconds);
+    follow(section, address, client, inbox, &store)?;
+    Ok(store)
+}
+
+/// The same, into a store that is there.
+pub fn follow(
+    section: &TelemetrySection,
+    address: Option<&str>,
+    client: &kube::Client,
+    inbox: &Inbox,
+    store: &Arc<Store>,
+) -> Result<()> {
+    let interval = Duration::from_secs_f64(section.interval_seconds);
     let asked = match (&section.prometheus, address) {
         (None, None) => None,
         (None, Some(address)) => Some(PrometheusSection::at(address)),
@@ -33,15 +45,15 @@ pub fn start(
     let is_read = asked.is_some() || section.resource_metrics;
     if let Some(asked) = asked {
         let queries = queries(&asked)?;
-        tokio::spawn(Prometheus::new(&asked.address, queries, interval, Arc::clone(&store))?.run());
+        tokio::spawn(Prometheus::new(&asked.address, queries, interval, Arc::clone(store))?.run());
     }
     if section.resource_metrics {
-        tokio::spawn(ResourceMetrics::new(client.clone(), interval, Arc::clone(&store)).run());
+        tokio::spawn(ResourceMetrics::new(client.clone(), interval, Arc::clone(store)).run());
     }
     if is_read {
-        tokio::spawn(tell(Arc::clone(&store), interval, inbox.clone()));
+        tokio::spawn(tell(Arc::clone(store), interval, inbox.clone()));
     }
-    Ok(store)
+    Ok(())
 }
 
 /// The queries of all sets, and those that are given.

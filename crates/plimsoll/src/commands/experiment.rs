@@ -3,7 +3,7 @@
 use crate::Verdict;
 use crate::figures::Format;
 #[cfg(target_os = "linux")]
-use crate::live_thesis::LiveStage;
+use crate::live::thesis::LiveStage;
 use crate::output::{BAD, DIM, GOOD, HEADING, Output};
 use crate::serve::{self, Page};
 use anyhow::{Context, Result};

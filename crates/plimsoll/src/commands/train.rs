@@ -2,13 +2,16 @@
 
 use crate::Verdict;
 use crate::figures::short;
+#[cfg(all(feature = "burn", target_os = "linux"))]
+use crate::live::training::{LiveArgs, LiveFile, LiveTraining, Mode, Tried};
 use crate::output::{HEADING, Output, table};
 use anyhow::{Context, Result};
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use plimsoll_learn::model::{Card, TrainingCard};
+use plimsoll_learn::models;
 use plimsoll_learn::spec::{self, LearnSpec};
 use plimsoll_learn::train::{self, Checkpoints, Identity, Observer, Progress, Settings, TRAINING_FOLDER, Trained};
-use plimsoll_learn::{models, workshop};
+use plimsoll_learn::workshop::{self, Learner};
 use plimsoll_sim::scenario::Scenario;
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,7 +23,7 @@ const PARTS: f64 = 1000.0;
 /// Train a model as a scenario has it
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A scenario file with a [learn] section
+    /// A scenario file with a [learn] section; with --live, a file with a [live] and a [learn] section
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     /// The folder of the model: weights, card, and what training leaves
@@ -42,18 +45,103 @@ pub struct Args {
     /// Show no progress
     #[arg(long)]
     quiet: bool,
+    #[cfg(all(feature = "burn", target_os = "linux"))]
+    #[command(flatten)]
+    on_cluster: LiveArgs,
 }
 
 /// Trains the model, and stores it.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     #[cfg(feature = "burn")]
     args.device.parse::<plimsoll_learn::network::Compute>()?.choose()?;
+    #[cfg(all(feature = "burn", target_os = "linux"))]
+    if args.on_cluster.live {
+        return on_cluster(&args, out);
+    }
     let scenario = Scenario::read(&args.scenario)?;
     let mut spec = LearnSpec::read(&scenario)?;
+    override_by(&args, &mut spec);
+    let learner = workshop::learner(&scenario, &spec)?;
+    let training = training_card(&args, &scenario.name, spec::fingerprint(&scenario)?, &spec);
+    learn(&args, &spec, learner, &training, out)?;
+    writeln!(out, "measure it with: plimsoll evaluate {} {}", args.out.display(), args.scenario.display())?;
+    Ok(Verdict::Good)
+}
+
+/// What the command line says counts more than the file.
+fn override_by(args: &Args, spec: &mut LearnSpec) {
     spec.seed = args.seed.unwrap_or(spec.seed);
     spec.train.steps = args.steps.or(spec.train.steps);
-    let mut learner = workshop::learner(&scenario, &spec)?;
-    let training = training_card(&args, &scenario, &spec)?;
+}
+
+/// Learns on a cluster, or tests what was learned.
+#[cfg(all(feature = "burn", target_os = "linux"))]
+fn on_cluster(args: &Args, out: &mut Output) -> Result<Verdict> {
+    crate::connect::start_logs();
+    let mut file = LiveFile::read(&args.scenario)?;
+    override_by(args, &mut file.learn);
+    if args.on_cluster.mode == Mode::Test {
+        let mut cluster = LiveTraining::start(&args.on_cluster, file, Some(&args.out))?;
+        let tried = cluster.test(&models::name(&args.out), |policy| out.note(&format!("{policy} places pods")))?;
+        return show(args, &tried, out);
+    }
+    let hash = file.fingerprint()?;
+    let spec = file.learn.clone();
+    let mut cluster = LiveTraining::start(&args.on_cluster, file, None)?;
+    let name = args.scenario.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let training = training_card(args, &name, hash, &spec);
+    learn(args, &spec, Box::new(cluster.learner()?), &training, out)?;
+    writeln!(out, "test it with: {} --mode test", training.command)?;
+    Ok(Verdict::Good)
+}
+
+/// Shows how policies did on the cluster, and writes it into the model's card.
+#[cfg(all(feature = "burn", target_os = "linux"))]
+fn show(args: &Args, tried: &[Tried], out: &mut Output) -> Result<Verdict> {
+    let mut card = models::read_card(&args.out)?;
+    card.figures.insert("live".to_owned(), serde_json::to_value(tried)?);
+    let weights = plimsoll_learn::model::read_weights(&args.out.join(plimsoll_learn::model::WEIGHTS_FILE))?;
+    models::save(&args.out, &card, &weights)?;
+    let heads = [
+        "POLICY",
+        "PODS",
+        "REWARD",
+        "WATTS",
+        "ACTIVE NODES",
+        "CPU SPREAD",
+        "LATENCY ms",
+        "P95 ms",
+        "ERRORS",
+        "STRAYED",
+    ];
+    let mut list = table(heads, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let known = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    for one in tried {
+        list.add_row([
+            one.policy.clone(),
+            one.pods.to_string(),
+            short(one.reward),
+            known(one.watts.map(short)),
+            short(one.active_nodes),
+            short(one.cpu_spread),
+            short(one.latency_ms),
+            known(one.p95_ms.map(short)),
+            known(one.errors.map(|errors| errors.to_string())),
+            one.strayed.to_string(),
+        ]);
+    }
+    out.table("", &list)?;
+    Ok(Verdict::Good)
+}
+
+/// Learns to the end, and stores the model.
+fn learn(
+    args: &Args,
+    spec: &LearnSpec,
+    mut learner: Box<dyn Learner>,
+    training: &TrainingCard,
+    out: &mut Output,
+) -> Result<()> {
     let card = |card: Card, steps: u64| Card {
         name: models::name(&args.out),
         training: TrainingCard { steps, ..training.clone() },
@@ -66,7 +154,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         && models::read_card(&args.out).is_ok_and(|there| Identity::of(&there) == identity)
     {
         out.note(&format!("{} is trained to its end: there is nothing to resume", args.out.display()));
-        return Ok(Verdict::Good);
+        return Ok(());
     }
     let bar = if args.quiet { ProgressBar::hidden() } else { progress_bar() };
     let mut watcher = Watcher { bar, out, last: None };
@@ -84,8 +172,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     models::save(&args.out, &card(learner.card(), trained.report.steps), &trained.weights)
         .with_context(|| format!("{}: the model cannot be stored", args.out.display()))?;
     checkpoints.clear()?;
-    print(&args, &trained, took, out)?;
-    Ok(Verdict::Good)
+    print(args, &trained, took, out)
 }
 
 fn print(args: &Args, trained: &Trained, took: Duration, out: &mut Output) -> Result<()> {
@@ -100,11 +187,10 @@ fn print(args: &Args, trained: &Trained, took: Duration, out: &mut Output) -> Re
         list.add_row([name.to_owned(), short(value)]);
     }
     out.table("", &list)?;
-    writeln!(out, "measure it with: plimsoll evaluate {} {}", args.out.display(), args.scenario.display())?;
     Ok(())
 }
 
-fn training_card(args: &Args, scenario: &Scenario, spec: &LearnSpec) -> Result<TrainingCard> {
+fn training_card(args: &Args, scenario: &str, scenario_hash: String, spec: &LearnSpec) -> TrainingCard {
     let window = spec.train.window.map_or_else(|| "all".to_owned(), |window| window.to_string());
     let mut command = format!("plimsoll train {} --out {}", args.scenario.display(), args.out.display());
     for (flag, value) in [("seed", args.seed), ("steps", args.steps)] {
@@ -116,16 +202,20 @@ fn training_card(args: &Args, scenario: &Scenario, spec: &LearnSpec) -> Result<T
     if args.device != "cpu" {
         command.push_str(&format!(" --device {}", args.device));
     }
-    Ok(TrainingCard {
+    #[cfg(all(feature = "burn", target_os = "linux"))]
+    if args.on_cluster.live {
+        command.push_str(" --live");
+    }
+    TrainingCard {
         agent: spec.agent.name.clone(),
-        scenario: scenario.name.clone(),
-        scenario_hash: spec::fingerprint(scenario)?,
+        scenario: scenario.to_owned(),
+        scenario_hash,
         seed: spec.seed,
         windows: spec.train.samples.iter().map(|sample| format!("{window} sample {sample}")).collect(),
         steps: 0,
         command,
         version: env!("CARGO_PKG_VERSION").into(),
-    })
+    }
 }
 
 fn progress_bar() -> ProgressBar {
