@@ -67,7 +67,10 @@ impl Plan {
         seconds("think.min_seconds", think.min_seconds)?;
         seconds("think.max_seconds", think.max_seconds)?;
         if think.min_seconds > think.max_seconds {
-            return Err(invalid("think", format!("min_seconds {} is above max_seconds {}", think.min_seconds, think.max_seconds)));
+            return Err(invalid(
+                "think",
+                format!("min_seconds {} is above max_seconds {}", think.min_seconds, think.max_seconds),
+            ));
         }
         if scenario.max_requests_per_second == Some(0) {
             return Err(invalid("max_requests_per_second", "it must be at least 1; leave it out for no limit"));
@@ -109,7 +112,10 @@ impl Plan {
         let upper = given.method.to_ascii_uppercase();
         let Some(method) = METHODS.into_iter().find(|method| method.as_str() == upper) else {
             let known = METHODS.map(|method| method.to_string()).join(", ");
-            return Err(invalid(format!("{field}.method"), format!("{:?} is not known; there are {known}", given.method)));
+            return Err(invalid(
+                format!("{field}.method"),
+                format!("{:?} is not known; there are {known}", given.method),
+            ));
         };
         let url = below(&self.target, &given.path).map_err(|why| invalid(format!("{field}.path"), why))?;
         let mut headers = HeaderMap::new();
@@ -124,7 +130,10 @@ impl Plan {
             }
         };
         if let Some(status) = given.expect.iter().find(|status| !(100..=599).contains(*status)) {
-            return Err(invalid(format!("{field}.expect"), format!("{status} is not a status; they are from 100 to 599")));
+            return Err(invalid(
+                format!("{field}.expect"),
+                format!("{status} is not a status; they are from 100 to 599"),
+            ));
         }
         let timeout = given.timeout_seconds.unwrap_or(scenario.timeout_seconds);
         if timeout <= 0.0 {
@@ -159,6 +168,26 @@ impl Plan {
         self.stages.iter().map(|stage| stage.users).max().unwrap_or_default()
     }
 
+    /// From when on a user is there, at or after a time: now, later, or never again. Within a stage the number changes evenly, and a user
+    /// is there while it is above the user's own.
+    pub fn joins(&self, user: usize, at: Duration) -> Option<Duration> {
+        let user = user as f64;
+        let (mut start, mut from) = (0.0, 0.0);
+        for stage in &self.stages {
+            let (end, to) = (start + f64::from(stage.seconds), f64::from(stage.users));
+            if at.as_secs_f64() < end {
+                let now = at.as_secs_f64().max(start);
+                if from + (to - from) * (now - start) / (end - start) > user {
+                    return Some(at.max(Duration::from_secs_f64(start)));
+                } else if to > user {
+                    return Some(Duration::from_secs_f64(start + (end - start) * (user - from) / (to - from)));
+                }
+            }
+            (start, from) = (end, to);
+        }
+        None
+    }
+
     /// The next transaction of a user, by weight.
     pub fn choose(&self, random: &mut impl Rng) -> Option<&Planned> {
         let all: u64 = self.transactions.iter().map(|transaction| u64::from(transaction.weight)).sum();
@@ -180,7 +209,11 @@ impl Plan {
 
 fn named(field: &str, name: &str) -> Result<(), ScenarioError> {
     let fits = !name.trim().is_empty() && name.chars().count() <= LONGEST_NAME && !name.chars().any(char::is_control);
-    if fits { Ok(()) } else { Err(invalid(field, format!("{name:?} must have 1 to {LONGEST_NAME} printable characters"))) }
+    if fits {
+        Ok(())
+    } else {
+        Err(invalid(field, format!("{name:?} must have 1 to {LONGEST_NAME} printable characters")))
+    }
 }
 
 fn several(field: &str, count: usize) -> Result<(), ScenarioError> {
@@ -249,14 +282,81 @@ fn stages(scenario: &Scenario) -> Result<Vec<Stage>, ScenarioError> {
         // Below a day, as was just checked.
         stages = vec![Stage { users, seconds: start as u32 }, Stage { users, seconds }];
     } else if scenario.users.is_some() || scenario.seconds.is_some() || scenario.start_per_second.is_some() {
-        return Err(invalid("stages", "they stand in place of users, start_per_second and seconds; leave one or the other out"));
+        return Err(invalid(
+            "stages",
+            "they stand in place of users, start_per_second and seconds; leave one or the other out",
+        ));
     }
     several("stages", stages.len())?;
     if stages[0].users == 0 {
-        return Err(invalid(if scenario.stages.is_empty() { "users" } else { "stages[0].users" }, "it must be at least 1"));
+        return Err(invalid(
+            if scenario.stages.is_empty() { "users" } else { "stages[0].users" },
+            "it must be at least 1",
+        ));
     }
     if stages.iter().all(|stage| stage.seconds == 0) {
         return Err(invalid("seconds", "it must be at least 1"));
     }
     Ok(stages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(stages: &[(u32, u32)]) -> Plan {
+        Plan {
+            target: Url::parse("http://127.0.0.1").unwrap(),
+            stages: stages.iter().map(|&(users, seconds)| Stage { users, seconds }).collect(),
+            transactions: [3, 0, 1]
+                .map(|weight| Planned { weight, every: Duration::ZERO, requests: Vec::new() })
+                .into(),
+            names: Vec::new(),
+            think: Think { min_seconds: 1.0, max_seconds: 2.0 },
+            max_requests_per_second: None,
+            seed: 1,
+            cookies: false,
+        }
+    }
+
+    #[test]
+    fn users_come_and_go_evenly() {
+        let plan = plan(&[(10, 10), (10, 5), (2, 8), (4, 0), (4, 3)]);
+        let there = |at: f64| {
+            let at = Duration::from_secs_f64(at);
+            (0..20).filter(|&user| plan.joins(user, at).is_some_and(|join| join <= at)).count()
+        };
+        for (at, expected) in [
+            (0.5, 1),
+            (1.5, 2),
+            (9.5, 10),
+            (12.0, 10),
+            (15.5, 10),
+            (16.5, 9),
+            (22.5, 3),
+            (23.5, 4),
+            (25.9, 4),
+            (26.0, 0),
+        ] {
+            assert_eq!(there(at), expected, "after {at} s");
+        }
+        assert_eq!(plan.joins(7, Duration::ZERO), Some(Duration::from_secs(7)));
+        assert_eq!(plan.joins(3, Duration::from_secs(22)), Some(Duration::from_secs(23)), "who left comes again");
+        assert_eq!(plan.joins(10, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn a_seed_repeats_what_is_chosen_and_weights_are_kept() {
+        use rand::SeedableRng;
+        let plan = plan(&[(1, 1)]);
+        let draw = |seed| {
+            let mut random = rand::rngs::StdRng::seed_from_u64(seed);
+            (0..1000).map(|_| (plan.choose(&mut random).unwrap().weight, plan.thinks(&mut random))).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        assert!(draw(1).iter().all(|(weight, thinks)| *weight > 0 && (1.0..=2.0).contains(&thinks.as_secs_f64())));
+        let often = draw(1).iter().filter(|(weight, _)| *weight == 3).count();
+        assert!((600..900).contains(&often), "three of four: {often} of 1000");
+    }
 }

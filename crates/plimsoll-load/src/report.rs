@@ -75,8 +75,19 @@ impl Report {
 
     /// The figures of each name and of all, a line each; times in milliseconds.
     pub fn table(&self) -> Table {
-        let header =
-            ["request", "requests", "errors", "per second", "mean ms", "p50", "p90", "p95", "p99", "max", "errors by kind"];
+        let header = [
+            "request",
+            "requests",
+            "errors",
+            "per second",
+            "mean ms",
+            "p50",
+            "p90",
+            "p95",
+            "p99",
+            "max",
+            "errors by kind",
+        ];
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_header(header.map(Cell::new));
@@ -96,9 +107,15 @@ impl Report {
 }
 
 fn row(name: &str, figures: &Figures) -> Vec<Cell> {
-    let times = figures.latency_ms.map(|ms| [ms.mean, ms.p50, ms.p90, ms.p95, ms.p99, ms.max].map(|ms| format!("{ms:.1}")));
+    let times =
+        figures.latency_ms.map(|ms| [ms.mean, ms.p50, ms.p90, ms.p95, ms.p99, ms.max].map(|ms| format!("{ms:.1}")));
     let times = times.unwrap_or_else(|| std::array::from_fn(|_| "-".to_owned()));
     let kinds: Vec<_> = figures.errors_by_kind.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
-    let counts = [name.to_owned(), figures.requests.to_string(), figures.errors.to_string(), format!("{:.1}", figures.per_second)];
+    let counts = [
+        name.to_owned(),
+        figures.requests.to_string(),
+        figures.errors.to_string(),
+        format!("{:.1}", figures.per_second),
+    ];
     counts.into_iter().chain(times).chain([kinds.join(", ")]).map(Cell::new).collect()
 }

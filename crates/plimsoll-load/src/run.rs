@@ -19,7 +19,7 @@ use goose::{GooseAttack, GooseError, client::GooseClientBuilder, trigger_killswi
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -29,6 +29,9 @@ use tokio::task::JoinError;
 const GRACE: Duration = Duration::from_secs(5);
 /// How often goose is told to stop: what it was told before it has started is forgotten.
 const REMIND: Duration = Duration::from_millis(50);
+
+/// Users a second that goose starts: all, since they wait for their time themselves.
+const AT_ONCE: &str = "1000000";
 
 /// Why there is no report.
 #[derive(Debug, Error)]
@@ -131,7 +134,7 @@ impl Admitted {
         let client = user::client(&plan, &addresses).build().map_err(|error| RunError::Start(error.to_string()))?;
         let (tell, over) = watch::channel(false);
         let (target, planned) = (plan.target.clone(), Duration::from_secs(plan.seconds()));
-        let shared = Arc::new(Shared { plan, live: live.clone(), addresses, client, over });
+        let shared = Arc::new(Shared { plan, live: live.clone(), addresses, client, begun: Instant::now(), over });
         let attack = attack(&shared).map_err(|error| RunError::Start(error.to_string()))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("load").build();
         let runtime = runtime.map_err(|error| RunError::Start(error.to_string()))?;
@@ -176,12 +179,9 @@ fn failure(done: Result<Result<GooseMetrics, GooseError>, JoinError>) -> Result<
 /// What goose is to do.
 fn attack(shared: &Arc<Shared>) -> Result<GooseAttack, GooseError> {
     let plan = &shared.plan;
-    let mut stages: Vec<_> = plan.stages.iter().map(|stage| format!("{},{}s", stage.users, stage.seconds)).collect();
-    if plan.stages.last().is_some_and(|stage| stage.users > 0) {
-        stages.push("0,0s".to_owned());
-    }
-    let (host, stages) = (plan.target.to_string(), stages.join(";"));
-    let mut arguments = vec!["--host", &host, "--test-plan", &stages, "--no-metrics", "--no-telnet", "--quiet"];
+    let (host, users) = (plan.target.to_string(), plan.users().to_string());
+    let mut arguments = vec!["--host", &host, "--users", &users, "--increase-rate", AT_ONCE];
+    arguments.extend(["--no-metrics", "--no-telnet", "--quiet"]);
     let rate = plan.max_requests_per_second.map(|rate| rate.to_string());
     if let Some(rate) = &rate {
         arguments.extend(["--throttle-requests", rate]);

@@ -2,7 +2,8 @@
 //!
 //! To goose a user has one task, which chooses by itself. goose would deal out all transactions in a fixed order that is the same for every
 //! user, so that users who start together ask for the same at the same time, and a short run sees only the head of the list; and it thinks
-//! without a seed. Here each user draws from numbers of its own that a seed repeats.
+//! without a seed. Here each user draws from numbers of its own that a seed repeats. All users start at once, too, and wait for their time: the
+//! plans that goose has for users who come and go take whole seconds, and print to standard output, where our report belongs.
 
 use crate::figures::Outcome;
 use crate::live::Live;
@@ -22,7 +23,7 @@ use tokio::sync::watch;
 
 /// How long a user waits that could not connect: refusals at full speed would burn a processor and say nothing.
 const AFTER_REFUSAL: Duration = Duration::from_millis(100);
-/// How long a user waits that has nothing to do any more, until goose lets it go.
+/// How long a user waits that has nothing to do, until goose lets it go.
 const IDLE: Duration = Duration::from_millis(50);
 /// How many redirects of the same host are followed, as browsers do.
 const REDIRECTS: usize = 10;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub addresses: Vec<SocketAddr>,
     /// What sends the requests of users who keep no cookies.
     pub client: Client,
+    /// When it began.
+    pub begun: Instant,
     /// Whether the time is over.
     pub over: watch::Receiver<bool>,
 }
@@ -75,7 +78,9 @@ impl Shared {
     fn begin(&self, user: &mut GooseUser) -> TransactionResult {
         user.client = match self.plan.cookies {
             false => self.client.clone(),
-            true => client(&self.plan, &self.addresses).build().map_err(|error| Box::new(TransactionError::from(error)))?,
+            true => {
+                client(&self.plan, &self.addresses).build().map_err(|error| Box::new(TransactionError::from(error)))?
+            }
         };
         // Far apart, so that users with neighbouring numbers draw nothing alike.
         let own = self.plan.seed ^ (user.weighted_users_index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -84,6 +89,21 @@ impl Shared {
     }
 
     async fn act(&self, user: &mut GooseUser) -> TransactionResult {
+        let now = self.begun.elapsed();
+        match self.plan.joins(user.weighted_users_index, now) {
+            Some(join) if join <= now => self.transact(user).await,
+            // Timers are in milliseconds, and one that is over at once would be asked for again and again.
+            Some(join) => self.pause((join - now).max(Duration::from_millis(1))).await,
+            None => self.pause(Duration::MAX).await,
+        }
+        if *self.over.borrow() {
+            // goose calls again at once, and a loop that never waits would keep others from ending.
+            tokio::time::sleep(IDLE).await;
+        }
+        Ok(())
+    }
+
+    async fn transact(&self, user: &mut GooseUser) {
         // Who could not begin has a client of goose's, which would talk to anybody.
         let chosen = user.get_session_data_mut::<Person>().and_then(|Person(random)| self.plan.choose(random));
         let begun = Instant::now();
@@ -98,11 +118,6 @@ impl Shared {
             self.pause(thinks.unwrap_or_default().max(least)).await;
         }
         self.pause(chosen.map_or(IDLE, |transaction| transaction.every.saturating_sub(begun.elapsed()))).await;
-        if *self.over.borrow() {
-            // goose calls again at once, and a loop that never waits would keep others from ending.
-            tokio::time::sleep(IDLE).await;
-        }
-        Ok(())
     }
 
     /// Waits, but not longer than the run takes.

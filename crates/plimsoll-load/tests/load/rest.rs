@@ -79,7 +79,10 @@ async fn a_run_begins_is_looked_at_and_has_results() {
     assert_eq!(server.send(Method::GET, "/healthz", None).await, (200, "ok".to_owned()));
     assert_eq!(server.get("/v1/runs", 200).await, json!([]));
     let created = server.post("/v1/runs", Some(body(target, 3)), 201).await;
-    assert_eq!((&created["id"], &created["state"], &created["plannedSeconds"]), (&json!("run-1"), &json!("running"), &json!(3)));
+    assert_eq!(
+        (&created["id"], &created["state"], &created["plannedSeconds"]),
+        (&json!("run-1"), &json!("running"), &json!(3))
+    );
     let early = server.get("/v1/runs/run-1/results", 409).await;
     assert!(early["error"].as_str().unwrap().contains("under way"), "{early}");
     tokio::time::sleep(Duration::from_millis(1500)).await;

@@ -28,7 +28,8 @@ pub async fn open() -> (SocketAddr, Hits) {
 async fn answer(State((hits, port)): State<(Hits, u16)>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
     *hits.lock().unwrap().entry(path.clone()).or_default() += 1;
-    let given = |name: header::HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let headers = request.headers().clone();
+    let given = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     match path.as_str() {
         "/fast" => "ok".into_response(),
         "/slow" => {
