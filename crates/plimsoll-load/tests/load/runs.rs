@@ -1,7 +1,9 @@
 //! What a run counts and how it ends.
 
 use crate::{alone, finished, scenario, shop};
+use plimsoll_agent::app::{App, AppLimits};
 use plimsoll_load::{Ended, Limits, Live, Named, Report, RunError, Scenario, run};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -184,6 +186,24 @@ async fn there_is_one_run_at_a_time() {
     assert!(running.await.unwrap().unwrap().summary.total.requests > 0);
     // The switch that ended the first does not end the next.
     assert!(finished(&two).await.unwrap().summary.seconds >= 2.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_loads_the_service_for_experiments() {
+    let _alone = alone().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = App::new(AppLimits::default(), std::env::temp_dir()).router();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/load/app.toml");
+    let mut scenario = Scenario::read(&file).unwrap();
+    scenario.target = format!("http://{address}");
+    (scenario.seconds, scenario.start_per_second) = (Some(3), None);
+    let report = finished(&scenario).await.unwrap();
+    assert_eq!(report.summary.total.errors, 0, "{}", report.table());
+    for named in &report.summary.requests {
+        assert!(named.figures.requests > 0, "{}: {}", named.name, report.table());
+    }
 }
 
 #[test]
