@@ -131,10 +131,12 @@ impl Admitted {
         keep_interrupts();
         // It fails where somebody wants to see logs.
         let _ = log::set_logger(&Quiet);
-        let client = user::client(&plan, &addresses).build().map_err(|error| RunError::Start(error.to_string()))?;
+        let making = tokio::task::spawn_blocking(move || (user::clients(&plan, &addresses), plan));
+        let (clients, plan) = making.await.map_err(|error| RunError::Start(error.to_string()))?;
+        let clients = clients.map_err(|error| RunError::Start(error.to_string()))?;
         let (tell, over) = watch::channel(false);
         let (target, planned) = (plan.target.clone(), Duration::from_secs(plan.seconds()));
-        let shared = Arc::new(Shared { plan, live: live.clone(), addresses, client, begun: Instant::now(), over });
+        let shared = Arc::new(Shared { plan, live: live.clone(), clients, begun: Instant::now(), over });
         let attack = attack(&shared).map_err(|error| RunError::Start(error.to_string()))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("load").build();
         let runtime = runtime.map_err(|error| RunError::Start(error.to_string()))?;

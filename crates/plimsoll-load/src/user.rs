@@ -9,8 +9,7 @@ use crate::figures::Outcome;
 use crate::live::Live;
 use crate::plan::{Plan, Prepared};
 use goose::goose::{
-    GooseMethod, GooseRequest, GooseUser, Transaction, TransactionError, TransactionFunction, TransactionResult,
-    goose_method_from_method,
+    GooseMethod, GooseRequest, GooseUser, Transaction, TransactionFunction, TransactionResult, goose_method_from_method,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -32,10 +31,8 @@ const REDIRECTS: usize = 10;
 pub(crate) struct Shared {
     pub plan: Plan,
     pub live: Live,
-    /// The addresses of the target, which were checked.
-    pub addresses: Vec<SocketAddr>,
-    /// What sends the requests of users who keep no cookies.
-    pub client: Client,
+    /// What sends requests: one for all, or one for each user where they keep cookies.
+    pub clients: Vec<Client>,
     /// When it began.
     pub begun: Instant,
     /// Whether the time is over.
@@ -46,8 +43,14 @@ pub(crate) struct Shared {
 #[derive(Clone)]
 struct Person(StdRng);
 
+/// What sends the requests of a plan's users: made beforehand, since a thousand that are made under load would be measured as latency.
+pub(crate) fn clients(plan: &Plan, addresses: &[SocketAddr]) -> Result<Vec<Client>, reqwest::Error> {
+    let count = if plan.cookies { plan.users() } else { 1 };
+    (0..count).map(|_| client(plan, addresses).build()).collect()
+}
+
 /// A client that talks to the target and to nobody else: names, proxies and redirects lead nowhere else.
-pub(crate) fn client(plan: &Plan, addresses: &[SocketAddr]) -> ClientBuilder {
+fn client(plan: &Plan, addresses: &[SocketAddr]) -> ClientBuilder {
     let builder = Client::builder()
         .user_agent(concat!("plimsoll-load/", env!("CARGO_PKG_VERSION")))
         .redirect(Policy::custom(|attempt: Attempt<'_>| {
@@ -56,8 +59,13 @@ pub(crate) fn client(plan: &Plan, addresses: &[SocketAddr]) -> ClientBuilder {
         }))
         .no_proxy()
         .no_gzip()
-        .cookie_store(plan.cookies);
-    builder.resolve_to_addrs(plan.target.host_str().unwrap_or_default(), addresses)
+        .cookie_store(plan.cookies)
+        .resolve_to_addrs(plan.target.host_str().unwrap_or_default(), addresses);
+    match plan.target.scheme() {
+        "https" => builder,
+        // The certificates of this machine take milliseconds to read, and nobody asks for them.
+        _ => builder.tls_certs_only([]),
+    }
 }
 
 /// What goose calls when a user starts, and then again and again.
@@ -65,7 +73,10 @@ pub(crate) fn tasks(shared: &Arc<Shared>) -> [Transaction; 2] {
     let (first, further) = (Arc::clone(shared), Arc::clone(shared));
     let begin: TransactionFunction = Arc::new(move |user| {
         let shared = Arc::clone(&first);
-        Box::pin(async move { shared.begin(user) })
+        Box::pin(async move {
+            shared.begin(user);
+            Ok(())
+        })
     });
     let act: TransactionFunction = Arc::new(move |user| {
         let shared = Arc::clone(&further);
@@ -75,17 +86,12 @@ pub(crate) fn tasks(shared: &Arc<Shared>) -> [Transaction; 2] {
 }
 
 impl Shared {
-    fn begin(&self, user: &mut GooseUser) -> TransactionResult {
-        user.client = match self.plan.cookies {
-            false => self.client.clone(),
-            true => {
-                client(&self.plan, &self.addresses).build().map_err(|error| Box::new(TransactionError::from(error)))?
-            }
-        };
+    fn begin(&self, user: &mut GooseUser) {
+        let number = user.weighted_users_index;
+        user.client = self.clients[number % self.clients.len()].clone();
         // Far apart, so that users with neighbouring numbers draw nothing alike.
-        let own = self.plan.seed ^ (user.weighted_users_index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let own = self.plan.seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         user.set_session_data(Person(StdRng::seed_from_u64(own)));
-        Ok(())
     }
 
     async fn act(&self, user: &mut GooseUser) -> TransactionResult {
@@ -104,7 +110,6 @@ impl Shared {
     }
 
     async fn transact(&self, user: &mut GooseUser) {
-        // Who could not begin has a client of goose's, which would talk to anybody.
         let chosen = user.get_session_data_mut::<Person>().and_then(|Person(random)| self.plan.choose(random));
         let begun = Instant::now();
         for request in chosen.iter().flat_map(|transaction| &transaction.requests) {

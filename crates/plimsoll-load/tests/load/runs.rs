@@ -119,6 +119,17 @@ async fn a_target_that_refuses_connections_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_target_that_does_not_speak_tls_is_reported() {
+    let _alone = alone().await;
+    let (target, hits) = shop::open().await;
+    let mut scenario = scenario(target, "users = 2\nseconds = 1", "{ path = '/fast' }");
+    scenario.target = format!("https://{target}");
+    let total = finished(&scenario).await.unwrap().summary.total;
+    assert!(total.requests > 2 && total.errors_by_kind.get("connection") == Some(&total.requests), "{total:?}");
+    assert!(hits.lock().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bodies_headers_cookies_and_redirects_are_those_of_the_scenario() {
     let _alone = alone().await;
     let (target, _) = shop::open().await;
