@@ -1,6 +1,6 @@
 //! The HTTP side of the agent: its paths, who may use them, and how errors are told.
 
-pub(crate) mod layers;
+pub mod layers;
 mod listen;
 mod openapi;
 mod token;
