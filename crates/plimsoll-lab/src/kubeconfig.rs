@@ -104,6 +104,8 @@ pub async fn client_for_port(file: &Path, port: u16) -> Result<kube::Client, Lab
 }
 
 fn client_of(config: kube::Config, file: &Path) -> Result<kube::Client, LabError> {
+    // Where several could do the cryptography, rustls leaves the choice to the program; one that was made before is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     kube::Client::try_from(config)
         .map_err(|error| LabError::Kubeconfig { file: file.to_path_buf(), why: error.to_string() })
 }

@@ -51,6 +51,12 @@ impl ConnectArgs {
     }
 }
 
+/// Chooses who does the cryptography of TLS: where several could, rustls leaves it to the program.
+pub fn choose_cryptography() {
+    // One that was chosen before is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// A client, whose API server answers and is of a version that is supported.
 pub async fn client(config: Config) -> Result<kube::Client> {
     let url = config.cluster_url.clone();

@@ -8,7 +8,7 @@ mod dry_run;
 mod evaluation;
 mod figures;
 mod input;
-#[cfg(all(feature = "burn", target_os = "linux"))]
+#[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -55,6 +55,8 @@ enum Command {
     Run(commands::run::Args),
     Serve(commands::serve::Args),
     Record(commands::record::Args),
+    #[cfg(feature = "load")]
+    Load(commands::load::Args),
     Demo(commands::demo::Args),
     #[cfg(target_os = "linux")]
     Lab(commands::lab::Args),
@@ -77,6 +79,7 @@ const BAD: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
+    connect::choose_cryptography();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -122,6 +125,8 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Run(args) => commands::run::run(args, out),
         Command::Serve(args) => commands::serve::run(args, out),
         Command::Record(args) => commands::record::run(args, out),
+        #[cfg(feature = "load")]
+        Command::Load(args) => commands::load::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
         #[cfg(target_os = "linux")]
         Command::Lab(args) => commands::lab::run(args, out),

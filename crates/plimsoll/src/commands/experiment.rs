@@ -2,7 +2,7 @@
 
 use crate::Verdict;
 use crate::figures::Format;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "live", target_os = "linux"))]
 use crate::live::thesis::LiveStage;
 use crate::output::{BAD, DIM, GOOD, HEADING, Output};
 use crate::serve::{self, Page};
@@ -64,11 +64,11 @@ struct ThesisArgs {
     #[arg(long, value_name = "N")]
     pods: Option<u32>,
     /// Run the tests on a real control plane, whose stock kube-scheduler has our plugin, instead of in simulation
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "live", target_os = "linux"))]
     #[arg(long)]
     live: bool,
     /// The kube-scheduler with our plugin, which `make plugin` builds
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "live", target_os = "linux"))]
     #[arg(long, value_name = "FILE", default_value = "bin/plimsoll-kube-scheduler", requires = "live")]
     scheduler: PathBuf,
     /// Steps of training; as in the thesis if not given
@@ -115,13 +115,13 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
 }
 
 /// The steps that a cluster takes seconds for.
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "live", target_os = "linux"))]
 const LIVE: (u32, u32) = (3, 120);
 
 fn thesis(args: &ThesisArgs, out: &Output) -> Result<Experiment> {
     let mut settings =
         thesis::ThesisSettings { seed: args.common.seed, nodes: args.nodes, ..thesis::ThesisSettings::default() };
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "live", target_os = "linux"))]
     if args.live {
         (settings.rounds, settings.pods) = LIVE;
     }
@@ -129,7 +129,7 @@ fn thesis(args: &ThesisArgs, out: &Output) -> Result<Experiment> {
     settings.pods = args.pods.unwrap_or(settings.pods);
     settings.agent.steps = args.steps.unwrap_or(settings.agent.steps);
     let mut progress = progress(out, &args.common)?;
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "live", target_os = "linux"))]
     if args.live {
         let mut stage = LiveStage::start(args.nodes, &args.scheduler)?;
         return Ok(thesis::run_on(&settings, &mut stage, &mut progress)?.1);

@@ -11,6 +11,8 @@ pub mod experiment;
 pub mod explain;
 #[cfg(target_os = "linux")]
 pub mod lab;
+#[cfg(feature = "load")]
+pub mod load;
 pub mod models;
 pub mod place;
 pub mod policies;

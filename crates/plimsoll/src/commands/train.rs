@@ -2,7 +2,7 @@
 
 use crate::Verdict;
 use crate::figures::short;
-#[cfg(all(feature = "burn", target_os = "linux"))]
+#[cfg(all(feature = "live", target_os = "linux"))]
 use crate::live::training::{LiveArgs, LiveFile, LiveTraining, Mode, Tried};
 use crate::output::{HEADING, Output, table};
 use anyhow::{Context, Result};
@@ -45,7 +45,7 @@ pub struct Args {
     /// Show no progress
     #[arg(long)]
     quiet: bool,
-    #[cfg(all(feature = "burn", target_os = "linux"))]
+    #[cfg(all(feature = "live", target_os = "linux"))]
     #[command(flatten)]
     on_cluster: LiveArgs,
 }
@@ -54,7 +54,7 @@ pub struct Args {
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     #[cfg(feature = "burn")]
     args.device.parse::<plimsoll_learn::network::Compute>()?.choose()?;
-    #[cfg(all(feature = "burn", target_os = "linux"))]
+    #[cfg(all(feature = "live", target_os = "linux"))]
     if args.on_cluster.live {
         return on_cluster(&args, out);
     }
@@ -75,7 +75,7 @@ fn override_by(args: &Args, spec: &mut LearnSpec) {
 }
 
 /// Learns on a cluster, or tests what was learned.
-#[cfg(all(feature = "burn", target_os = "linux"))]
+#[cfg(all(feature = "live", target_os = "linux"))]
 fn on_cluster(args: &Args, out: &mut Output) -> Result<Verdict> {
     crate::connect::start_logs();
     let mut file = LiveFile::read(&args.scenario)?;
@@ -96,7 +96,7 @@ fn on_cluster(args: &Args, out: &mut Output) -> Result<Verdict> {
 }
 
 /// Shows how policies did on the cluster, and writes it into the model's card.
-#[cfg(all(feature = "burn", target_os = "linux"))]
+#[cfg(all(feature = "live", target_os = "linux"))]
 fn show(args: &Args, tried: &[Tried], out: &mut Output) -> Result<Verdict> {
     let mut card = models::read_card(&args.out)?;
     card.figures.insert("live".to_owned(), serde_json::to_value(tried)?);
@@ -202,7 +202,7 @@ fn training_card(args: &Args, scenario: &str, scenario_hash: String, spec: &Lear
     if args.device != "cpu" {
         command.push_str(&format!(" --device {}", args.device));
     }
-    #[cfg(all(feature = "burn", target_os = "linux"))]
+    #[cfg(all(feature = "live", target_os = "linux"))]
     if args.on_cluster.live {
         command.push_str(" --live");
     }

@@ -1,6 +1,6 @@
 //! Training on a cluster, and tests of what was trained: against round robin, and against kube-scheduler as it comes.
 
-use super::environment::{LIVE, LiveEnvironment, Outcome, Placer, Users, WITNESS};
+use super::environment::{LIVE, LiveEnvironment, Outcome, Placer, Served, Users, WITNESS};
 use super::site::Site;
 pub use super::spec::LiveFile;
 use super::spec::LiveSpec;
@@ -15,12 +15,14 @@ use plimsoll_learn::observation::View;
 use plimsoll_learn::policy::{Ranges, Sights, Witness};
 use plimsoll_learn::reward::Rewards;
 use plimsoll_learn::workshop;
+use plimsoll_load::{Limits, Live, Scenario};
 use serde::Serialize;
 use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::watch;
 
 /// The profile of the adviser that a model ranks for.
 const MODEL: &str = "model";
@@ -92,7 +94,7 @@ impl LiveTraining {
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let site = runtime.block_on(site(args, engine))?;
-        let users = users(&file.live)?;
+        let users = users(&file.live, runtime.handle())?;
         let environment =
             LiveEnvironment::new(runtime.handle().clone(), site, file.live.clone(), rewards, sights, users)?;
         Ok(Self { _runtime: ManuallyDrop::new(runtime), file, view, seen, environment: Some(environment) })
@@ -226,10 +228,17 @@ async fn site(args: &LiveArgs, engine: Engine) -> Result<Site> {
     Ok(site)
 }
 
-/// Users, if the file has some.
-fn users(spec: &LiveSpec) -> Result<Option<Users>> {
-    if let Some(path) = &spec.load {
-        anyhow::bail!("live.load {}: to come", path.display());
-    }
-    Ok(None)
+/// Users, if the file has some: they are played for as long as their scenario says, after each placement.
+fn users(spec: &LiveSpec, runtime: &Handle) -> Result<Option<Users>> {
+    let Some(path) = &spec.load else { return Ok(None) };
+    let scenario = Scenario::read(path)?;
+    let (runtime, limits) = (runtime.clone(), Limits::default());
+    Ok(Some(Box::new(move || {
+        // Nobody ends them early.
+        let (_tell, stop) = watch::channel(false);
+        let report = runtime.block_on(plimsoll_load::run(&scenario, &limits, &Live::default(), stop))?;
+        let total = report.summary.total;
+        // Where no answer came, the errors say what there is to say.
+        Ok(Served { p95_ms: total.latency_ms.map_or(0.0, |latency| latency.p95), errors: total.errors })
+    })))
 }
