@@ -12,6 +12,8 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
 COPY benches benches
+# The demo is built in.
+COPY examples examples
 
 FROM sources AS build
 # Without the features that train: they take minutes to build, and the image runs models only.
