@@ -6,8 +6,6 @@
 # That of Cargo.toml. On Alpine, what Rust builds is linked against musl, statically.
 ARG RUST=1.95.0
 FROM rust:${RUST}-alpine AS sources
-# For the parts of TLS that are written in C.
-RUN apk add --no-cache musl-dev
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates

@@ -159,7 +159,7 @@ $(TOOLS)/built: tools/go.mod tools/go.sum
 manifests: tools ## Render the plain manifests in deploy/ from the chart
 	deploy/render
 
-# What looks at shell scripts.
+# What looks at shell scripts and Dockerfiles.
 VENV_INSTALL := target/bench/venv-install
 $(VENV_INSTALL)/ready: tests/install/requirements.txt
 	python3 -m venv $(VENV_INSTALL)
@@ -168,7 +168,7 @@ $(VENV_INSTALL)/ready: tests/install/requirements.txt
 
 # Apart from `lint`: Helm takes minutes to build.
 .PHONY: lint-install
-lint-install: tools $(VENV_INSTALL)/ready ## Shell scripts, the chart, and whether the plain manifests are up to date
+lint-install: tools $(VENV_INSTALL)/ready ## Shell scripts, Dockerfiles, the chart, and whether the plain manifests are up to date
 	PATH=$(CURDIR)/$(VENV_INSTALL)/bin:$$PATH PLIMSOLL_BIN= tests/install/run
 
 .PHONY: test-install

@@ -24,9 +24,8 @@ options() {
 	while (( $# )); do
 		case $1 in
 		--build) build=yes ;;
-		--name | --dry-run) (( $# > 1 )) || fail "$1: a value is missing" ;;&
-		--name) name=$2; shift ;;
-		--dry-run) dry_run=$2; shift ;;
+		--name) name=${2:?--name: a name is missing}; shift ;;
+		--dry-run) dry_run=${2:?--dry-run: a folder is missing}; shift ;;
 		-h | --help)
 			cat <<-HELP
 				${description:?}
@@ -82,7 +81,9 @@ write_manifests() {
 		done
 	} > "$1/1-namespaces.yaml"
 	"$kubectl" kustomize "$deploy/monitoring" > "$1/2-monitoring.yaml"
-	"$helm" template plimsoll "$repository/charts/plimsoll" --namespace plimsoll-system --values "$deploy/local-values.yaml" > "$1/3-plimsoll.yaml"
+	# Older ones of Helm take the cluster for an older one, too.
+	"$helm" template plimsoll "$repository/charts/plimsoll" --kube-version "$kubernetes" --namespace plimsoll-system \
+		--values "$deploy/local-values.yaml" > "$1/3-plimsoll.yaml"
 }
 
 build_images() {
