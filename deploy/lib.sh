@@ -24,8 +24,8 @@ options() {
 	while (( $# )); do
 		case $1 in
 		--build) build=yes ;;
-		--name) name=${2:?--name: a name is missing}; shift ;;
-		--dry-run) dry_run=${2:?--dry-run: a folder is missing}; shift ;;
+		--name) [[ -n ${2:-} ]] || fail "--name: which?"; name=$2; shift ;;
+		--dry-run) [[ -n ${2:-} ]] || fail "--dry-run: into which folder?"; dry_run=$2; shift ;;
 		-h | --help)
 			cat <<-HELP
 				${description:?}
