@@ -144,6 +144,38 @@ $(TELEMETRY)/prometheus:
 plugin: ## Build kube-scheduler with the plugin that asks a Plimsoll server for scores; bin/plimsoll-kube-scheduler
 	cd plugin && go build -trimpath -ldflags "$(LAB_FLAGS)" -o ../bin/plimsoll-kube-scheduler ./cmd/kube-scheduler
 
+# Helm and kubectl, of the versions that tools/go.mod names.
+TOOLS := bin/tools
+
+.PHONY: tools
+tools: $(TOOLS)/built ## Build Helm and kubectl, for manifests and tests; only where tools/go.mod changed
+
+$(TOOLS)/built: tools/go.mod tools/go.sum
+	mkdir -p $(TOOLS)
+	cd tools && go build -trimpath -ldflags "-s -w" -o ../$(TOOLS)/ tool ./cmd/...
+	touch $@
+
+.PHONY: manifests
+manifests: tools ## Render the plain manifests in deploy/ from the chart
+	deploy/render
+
+# What looks at shell scripts and Dockerfiles.
+VENV_INSTALL := target/bench/venv-install
+$(VENV_INSTALL)/ready: tests/install/requirements.txt
+	python3 -m venv $(VENV_INSTALL)
+	$(VENV_INSTALL)/bin/pip install --quiet --requirement $<
+	touch $@
+
+# Apart from `lint`: Helm takes minutes to build.
+.PHONY: lint-install
+lint-install: tools $(VENV_INSTALL)/ready ## Shell scripts, Dockerfiles, the chart, and whether the plain manifests are up to date
+	PATH=$(CURDIR)/$(VENV_INSTALL)/bin:$$PATH PLIMSOLL_BIN= tests/install/run
+
+.PHONY: test-install
+test-install: tools lab $(VENV_INSTALL)/ready ## What people install, on the real control plane: every right granted is used, none is missing
+	$(CARGO) build --locked --package plimsoll --no-default-features
+	PATH=$(CURDIR)/$(VENV_INSTALL)/bin:$$PATH tests/install/run $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
+
 .PHONY: e2e
 e2e: lab ## Kubernetes' own scheduling specs, with the stock scheduler and with Plimsoll; half an hour or more
 	cd lab/e2e && go test -c -trimpath -ldflags "-s -w" -o ../../$(LAB)/e2e.test .

@@ -15,6 +15,8 @@ pub struct Right {
     resource: &'static str,
     /// In one namespace, or in all.
     namespace: Option<String>,
+    /// Of one object, or of all.
+    name: Option<String>,
 }
 
 impl fmt::Display for Right {
@@ -22,6 +24,9 @@ impl fmt::Display for Right {
         write!(f, "{} {}", self.verb, self.resource)?;
         if !self.group.is_empty() {
             write!(f, ".{}", self.group)?;
+        }
+        if let Some(name) = &self.name {
+            write!(f, " {name}")?;
         }
         match &self.namespace {
             Some(namespace) => write!(f, " in namespace {namespace}"),
@@ -64,7 +69,7 @@ const WRITE: &[(&str, &str, &[&str])] = &[
 
 /// What one who only watches has to be allowed.
 pub fn to_read() -> Vec<Right> {
-    let each = |group: &'static str, resource: &'static str, verb| Right { verb, group, resource, namespace: None };
+    let each = |group: &'static str, resource: &'static str, verb| everywhere(verb, group, resource);
     let pairs = WATCHED.iter().flat_map(|(group, resources)| resources.iter().map(move |resource| (*group, *resource)));
     pairs.flat_map(|(group, resource)| ["list", "watch"].map(|verb| each(group, resource, verb))).collect()
 }
@@ -72,22 +77,26 @@ pub fn to_read() -> Vec<Right> {
 /// What one who watches, and binds where another says, has to be allowed.
 pub fn to_bind() -> Vec<Right> {
     let bind = [("pods/binding", "create"), ("pods", "get")];
-    let bind = bind.map(|(resource, verb)| Right { verb, group: "", resource, namespace: None });
+    let bind = bind.map(|(resource, verb)| everywhere(verb, "", resource));
     to_read().into_iter().chain(bind).collect()
 }
 
-/// What one who schedules has to be allowed; with the namespace of its lease, if there is one.
-pub fn to_schedule(lease_namespace: Option<&str>) -> Vec<Right> {
+fn everywhere(verb: &'static str, group: &'static str, resource: &'static str) -> Right {
+    Right { verb, group, resource, namespace: None, name: None }
+}
+
+/// What one who schedules has to be allowed; with the namespace and the name of its lease, if there is one.
+pub fn to_schedule(lease: Option<(&str, &str)>) -> Vec<Right> {
     let mut rights = to_read();
     for (group, resource, verbs) in WRITE {
-        rights.extend(verbs.iter().map(|verb| Right { verb, group, resource, namespace: None }));
+        rights.extend(verbs.iter().map(|verb| everywhere(verb, group, resource)));
     }
-    if let Some(namespace) = lease_namespace {
+    if let Some((namespace, name)) = lease {
         rights.extend(["get", "create", "update"].map(|verb| Right {
-            verb,
-            group: "coordination.k8s.io",
-            resource: "leases",
             namespace: Some(namespace.to_owned()),
+            // What is created has no name yet, as far as rights go.
+            name: (verb != "create").then(|| name.to_owned()),
+            ..everywhere(verb, "coordination.k8s.io", "leases")
         }));
     }
     rights
@@ -124,6 +133,7 @@ fn question(right: &Right) -> SelfSubjectAccessReviewSpec {
             resource: Some(resource.to_owned()),
             subresource,
             namespace: right.namespace.clone(),
+            name: right.name.clone(),
             ..ResourceAttributes::default()
         }),
         ..SelfSubjectAccessReviewSpec::default()
@@ -136,12 +146,13 @@ mod tests {
 
     #[test]
     fn rights_read_as_kubectl_would_have_them() {
-        let words: Vec<_> = to_schedule(Some("kube-system")).iter().map(ToString::to_string).collect();
+        let words: Vec<_> = to_schedule(Some(("kube-system", "plimsoll"))).iter().map(ToString::to_string).collect();
         for right in [
             "watch pods",
             "create pods/binding",
             "list csinodes.storage.k8s.io",
-            "update leases.coordination.k8s.io in namespace kube-system",
+            "create leases.coordination.k8s.io in namespace kube-system",
+            "update leases.coordination.k8s.io plimsoll in namespace kube-system",
         ] {
             assert!(words.iter().any(|word| word == right), "{right} is not among {words:?}");
         }

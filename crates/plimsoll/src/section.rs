@@ -148,17 +148,24 @@ pub fn read(path: Option<&Path>) -> Result<(Configuration, Section)> {
 
 /// Reads a configuration: a KubeSchedulerConfiguration, a section of ours, or both, in any order.
 pub fn parse(name: &str, text: &str) -> Result<(Configuration, Section)> {
-    let (mut configuration, mut section) = (None, None);
+    let (stock, section) = split(name, text)?;
+    let configuration = stock.map(|document| Configuration::parse(name, &document)).transpose();
+    Ok((configuration.map_err(|errors| anyhow!("{errors}"))?.unwrap_or_default(), section.unwrap_or_default()))
+}
+
+/// The document of a text that is kube-scheduler's, at its lines, and our section; either may be missing.
+pub fn split(name: &str, text: &str) -> Result<(Option<String>, Option<Section>)> {
+    let (mut stock, mut section) = (None, None);
     for document in documents(text) {
         if is_ours(&document) {
             ensure!(section.is_none(), "{name}: there are two documents of kind {KIND}; one is enough");
             section = Some(parse_section(name, &document)?);
         } else {
-            ensure!(configuration.is_none(), "{name}: there are two configurations of kube-scheduler; one is enough");
-            configuration = Some(Configuration::parse(name, &document).map_err(|errors| anyhow!("{errors}"))?);
+            ensure!(stock.is_none(), "{name}: there are two configurations of kube-scheduler; one is enough");
+            stock = Some(document);
         }
     }
-    Ok((configuration.unwrap_or_default(), section.unwrap_or_default()))
+    Ok((stock, section))
 }
 
 /// The documents of a text, each at its own lines, so that mistakes are told where they are.

@@ -3,12 +3,13 @@
 use crate::Verdict;
 use crate::input;
 use crate::output::{ACCENT, BAD, GOOD, HEADING, Output, count};
+use crate::section::{self, Section};
 use anyhow::Result;
 use plimsoll_core::config::{Configuration, Extender, ExtensionPoint, Profile, WeightedPlugin};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Check KubeSchedulerConfiguration files, and show what is in force
+/// Check KubeSchedulerConfiguration files, with our section or without, and show what is in force
 ///
 /// Exit status 1 if a file is invalid.
 #[derive(Debug, clap::Args)]
@@ -35,21 +36,37 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
                 continue;
             }
         };
-        match Configuration::parse(&name, &text) {
+        let mut invalid = |found: usize, told: String| -> Result<()> {
+            verdict = Verdict::Bad;
+            writeln!(out, "{HEADING}{name}{HEADING:#}: {BAD}invalid{BAD:#}, {}", count(found, "error"))?;
+            writeln!(out, "{told}")?;
+            Ok(())
+        };
+        let (stock, section) = match section::split(&name, &text) {
+            Ok(parts) => parts,
+            Err(error) => {
+                invalid(1, format!("{error:#}"))?;
+                continue;
+            }
+        };
+        match stock.map(|document| Configuration::parse(&name, &document)).transpose() {
             Ok(configuration) => {
                 writeln!(out, "{HEADING}{name}{HEADING:#}: {GOOD}valid{GOOD:#}")?;
-                print_configuration(&configuration, out)?;
+                print_configuration(&configuration.unwrap_or_default(), out)?;
+                print_section(section.as_ref(), out)?;
             }
-            Err(errors) => {
-                verdict = Verdict::Bad;
-                let found = count(errors.errors.len(), "error");
-                writeln!(out, "{HEADING}{name}{HEADING:#}: {BAD}invalid{BAD:#}, {found}")?;
-                writeln!(out, "{errors}")?;
-            }
+            Err(errors) => invalid(errors.errors.len(), errors.to_string())?,
         }
     }
     anyhow::ensure!(unreadable == 0, "{} could not be checked", count(unreadable, "file"));
     Ok(verdict)
+}
+
+fn print_section(section: Option<&Section>, out: &mut Output) -> Result<()> {
+    for profile in section.map(|section| section.profiles.as_slice()).unwrap_or_default() {
+        writeln!(out, "  {ACCENT}{}{ACCENT:#}: nodes are ranked by {}", profile.scheduler_name, profile.policy)?;
+    }
+    Ok(())
 }
 
 fn print_configuration(configuration: &Configuration, out: &mut Output) -> Result<()> {

@@ -85,7 +85,9 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let election = election(args, configuration, &host);
     let needed = match args.shadow.is_some() {
         true => rights::to_read(),
-        false => rights::to_schedule(election.as_ref().map(|election| election.namespace.as_str())),
+        false => {
+            rights::to_schedule(election.as_ref().map(|election| (election.namespace.as_str(), election.name.as_str())))
+        }
     };
     connect::check_rights(&client, needed).await?;
     let (inbox, receiver) = Inbox::new();
