@@ -4,10 +4,12 @@
 
 use crate::driver::Driver;
 use k8s_openapi::api::core::v1::Pod;
+use plimsoll_core::account::Account;
 use plimsoll_core::engine::{Engine, Event};
 use plimsoll_core::framework::Code;
 use plimsoll_core::state::{NodeId, Phase, PodId, pod_key};
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -61,6 +63,20 @@ pub struct Objection {
     /// Whether removing pods might help.
     pub resolvable: bool,
 }
+
+/// What would be decided about a pod.
+#[derive(Debug, Clone, Serialize)]
+pub struct WhatIf {
+    /// What the rules say of every node, and what their plugins score.
+    pub account: Account,
+    /// What the policy makes of the allowed nodes, the best first; at most ten.
+    pub best: Vec<(String, f64)>,
+    /// How many nodes the rules allow.
+    pub feasible: usize,
+}
+
+/// Nodes whose scores are told.
+const BEST: usize = 10;
 
 /// How long a watch may take to tell that a pod is bound that another scheduler says it has placed.
 const CONFIRMATION: Duration = Duration::from_secs(30);
@@ -150,6 +166,29 @@ impl Driver {
                 resolvable: status.code != Code::UnschedulableAndUnresolvable,
             };
             Ok(refused.iter().map(objection).collect())
+        })
+    }
+
+    /// What would be decided about a pod now.
+    pub(crate) fn what_if(&mut self, profile: &str, pod: &Pod) -> Result<WhatIf, String> {
+        self.world.tell_time(&mut self.engine);
+        let meta = &pod.metadata;
+        let name =
+            format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default());
+        self.as_if_there(pod, |engine, id| {
+            let explanation = engine.scheduler().explain(id).map_err(|error| error.to_string())?;
+            let feasible = explanation.feasible.clone();
+            let account = Account::new(name, &explanation, engine.state());
+            let mut best = Vec::new();
+            if !feasible.is_empty() {
+                let advice = engine.scheduler().advise(profile, id, &feasible).map_err(|error| error.to_string())?;
+                let state = engine.state();
+                let named = feasible.iter().zip(&advice.scores).map(|(node, score)| (state.node_name(*node), *score));
+                best.extend(named.map(|(node, score)| (node.to_owned(), score)));
+                best.sort_by(|a, b| b.1.total_cmp(&a.1));
+                best.truncate(BEST);
+            }
+            Ok(WhatIf { account, best, feasible: feasible.len() })
         })
     }
 

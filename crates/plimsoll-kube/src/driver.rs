@@ -3,17 +3,19 @@
 //! The engine lives on a thread of its own and is never waited for by I/O, nor does it wait for any: writes are tasks that answer through
 //! the inbox. While too many bindings are under way no further pod is tried; that is all the throttling there is.
 
-use crate::advise::{Consultation, Judged, Objection, Placements};
+use crate::advise::{Consultation, Judged, Objection, Placements, WhatIf};
 use crate::clock::Clock;
-use crate::explained::{Decisions, Explained};
+use crate::explained::Explained;
 use crate::flight::{Flight, Stage, Written};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::shadow::{Comparison, Shadow};
+use crate::survey::{Chronicle, Ranked, Seen, Survey};
 use crate::trace::{Traced, Tracer};
 use crate::world::{Measured, World};
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
+use plimsoll_core::policy::Policy;
 use plimsoll_core::reserve::Reservation;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -55,6 +57,12 @@ pub enum Question {
     Pending(oneshot::Sender<Vec<PendingPod>>),
     /// Why a pod goes where it goes, or waits: namespace and name.
     Explain(String, String, oneshot::Sender<Option<Explained>>),
+    /// What is new since somebody has seen so far.
+    Survey(Seen, oneshot::Sender<Survey>),
+    /// What would be decided about a pod now by a profile, and what its policy makes of the allowed nodes, the best first.
+    WhatIf(String, Box<Pod>, oneshot::Sender<Result<WhatIf, String>>),
+    /// That a policy, under a name, rank for a profile from the next decision on; whether there is such a profile.
+    SetPolicy(String, String, Box<dyn Policy>, oneshot::Sender<bool>),
     /// What another scheduler wants to know: the answers come in the order of its items.
     Advise(Consultation, oneshot::Sender<Vec<Result<Judged, String>>>),
     /// What the rules of a profile have against nodes for a pod.
@@ -108,6 +116,8 @@ pub struct Settings {
     pub patience: FxHashMap<String, Duration>,
     /// What is known beside the objects.
     pub world: World,
+    /// The policies of profiles, with what they count.
+    pub policies: Vec<Ranked>,
     /// Set where another scheduler does the work.
     pub shadow: Option<Shadow>,
     /// Who collects traces, if anybody does.
@@ -131,7 +141,7 @@ pub struct Driver {
     stops: bool,
     /// Told once all is known.
     ready: Option<oneshot::Sender<()>>,
-    decisions: Decisions,
+    chronicle: Chronicle,
     /// What is known beside the objects.
     pub(crate) world: World,
     /// What another scheduler says it has placed.
@@ -162,7 +172,7 @@ impl Driver {
             leads: false,
             stops: false,
             ready: Some(ready),
-            decisions: Decisions::default(),
+            chronicle: Chronicle::new(settings.policies),
             world: settings.world,
             placements: Placements::default(),
             shadow: settings.shadow,
@@ -246,7 +256,7 @@ impl Driver {
             let start = Instant::now();
             let Some(attempt) = self.engine.next(self.clock.now()) else { return false };
             self.metrics.attempted(&attempt, start.elapsed());
-            self.decisions.note(&attempt, start.elapsed());
+            self.chronicle.note(&attempt, start.elapsed());
             if let Attempt::Bind { reservation, .. } = &attempt {
                 self.world.tell_awake(&mut self.engine, reservation.node);
             }
@@ -373,9 +383,20 @@ impl Driver {
                 self.metrics.measured(self.engine.figures());
                 let _ = answer.send(());
             }
+            Question::Survey(seen, answer) => drop(answer.send(self.chronicle.survey(&self.engine, seen))),
+            Question::WhatIf(profile, pod, answer) => drop(answer.send(self.what_if(&profile, &pod))),
+            Question::SetPolicy(profile, name, policy, answer) => {
+                let counters = policy.counters();
+                let is_there = self.engine.set_policy(&profile, policy);
+                if is_there {
+                    self.chronicle.set_policy(&profile, &name, counters);
+                    tracing::info!(profile, policy = name, "another policy ranks nodes");
+                }
+                let _ = answer.send(is_there);
+            }
             Question::Pending(answer) => drop(answer.send(self.engine.pending())),
             Question::Explain(namespace, name, answer) => {
-                drop(answer.send(self.decisions.explain(&mut self.engine, &namespace, &name)));
+                drop(answer.send(self.chronicle.explain(&mut self.engine, &namespace, &name)));
             }
             Question::Advise(mut asked, answer) => {
                 // What was placed is placed, even if nobody waits for the answer any more.

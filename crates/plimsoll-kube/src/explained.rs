@@ -1,13 +1,11 @@
 //! Why a pod is where it is, or waits, as the scheduler at work knows it.
 
+use crate::survey::{Chronicle, Decision};
 use plimsoll_core::account::Account;
-use plimsoll_core::engine::{Attempt, Engine};
+use plimsoll_core::engine::Engine;
 use plimsoll_core::queue::Place;
 use plimsoll_core::state::PodId;
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
-use std::time::Duration;
 
 /// What is known of a pod.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,37 +49,7 @@ pub struct Decided {
     pub micros: u64,
 }
 
-/// Decisions that are remembered.
-const REMEMBERED: usize = 4096;
-
-/// The last decisions, by the UID of the pod.
-#[derive(Debug, Default)]
-pub struct Decisions {
-    by_uid: FxHashMap<Box<str>, Decided>,
-    order: VecDeque<Box<str>>,
-}
-
-impl Decisions {
-    /// Takes note of a decision.
-    pub fn note(&mut self, attempt: &Attempt, took: Duration) {
-        let Attempt::Bind { reservation, binding, feasible, ties } = attempt else { return };
-        let decided = Decided {
-            time: crate::record::seconds_now(),
-            node: binding.node.clone(),
-            feasible: *feasible,
-            ties: *ties,
-            micros: took.as_micros() as u64,
-        };
-        if self.by_uid.insert(reservation.uid.clone(), decided).is_none() {
-            self.order.push_back(reservation.uid.clone());
-        }
-        while self.order.len() > REMEMBERED {
-            if let Some(oldest) = self.order.pop_front() {
-                self.by_uid.remove(&oldest);
-            }
-        }
-    }
-
+impl Chronicle {
     /// What is known of a pod; nothing if it is not there.
     pub fn explain(&self, engine: &mut Engine, namespace: &str, name: &str) -> Option<Explained> {
         let id = find(engine, namespace, name)?;
@@ -99,9 +67,24 @@ impl Decisions {
             }),
             attempts: pending.as_ref().map(|pending| pending.attempts),
             message: pending.and_then(|pending| pending.message),
-            decision: self.by_uid.get(&*pod.uid).cloned(),
+            decision: self
+                .about(&pod.uid)
+                .filter(|decision| decision.outcome == "placed")
+                .map(|made| Decided::of(made)),
             account,
         })
+    }
+}
+
+impl Decided {
+    fn of(made: &Decision) -> Self {
+        Self {
+            time: crate::record::seconds_at(made.at),
+            node: made.node.clone().unwrap_or_default(),
+            feasible: made.feasible,
+            ties: made.ties,
+            micros: (made.milliseconds * 1e3) as u64,
+        }
     }
 }
 

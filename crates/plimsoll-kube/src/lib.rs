@@ -17,6 +17,7 @@ pub mod run;
 pub mod said;
 pub mod serve;
 pub mod shadow;
+pub mod survey;
 #[cfg(test)]
 mod testing;
 pub mod trace;

@@ -240,7 +240,16 @@ pub fn micros(time: Timestamp) -> String {
 
 /// The time now, to the second.
 pub fn seconds_now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    to_seconds(Timestamp::now())
+}
+
+/// A time in seconds since 1970, to the second.
+pub fn seconds_at(since_1970: f64) -> String {
+    to_seconds(Timestamp::from_second(since_1970 as i64).unwrap_or_default())
+}
+
+fn to_seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::outbox::Outbox;
 use crate::record::Recorder;
 use crate::serve::{Served, serve};
 use crate::shadow::Shadow;
+use crate::survey::Ranked;
 use crate::trace::Tracer;
 use crate::watch::{Watched, watch};
 use crate::world::{NodeKind, World};
@@ -22,7 +23,6 @@ use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use kube::Client;
 use plimsoll_core::engine::Engine;
-use plimsoll_core::policy::Counters;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,8 +54,8 @@ pub struct Parts {
     pub ready: Arc<AtomicBool>,
     /// What nodes are like, by their labels.
     pub kinds: Vec<NodeKind>,
-    /// The counters of the models that rank, by profile.
-    pub counters: Vec<(String, Arc<Counters>)>,
+    /// The policies of profiles, with what they count if they are models.
+    pub policies: Vec<Ranked>,
     /// How many bindings may be under way.
     pub max_in_flight: usize,
     /// How long volumes are waited for, by profile.
@@ -85,7 +85,7 @@ impl Parts {
             mailbox,
             ready,
             kinds: Vec::new(),
-            counters: Vec::new(),
+            policies: Vec::new(),
             max_in_flight: IN_FLIGHT,
             patience: Vec::new(),
             shadow: None,
@@ -171,7 +171,9 @@ impl Drop for Watches {
 
 /// Schedules until `stop` says so: then bindings under way end, the lease is given back, and all is well.
 pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), RunError> {
-    let metrics = Arc::new(Metrics::new().with_models(parts.counters));
+    let counted = parts.policies.iter();
+    let counted = counted.filter_map(|ranked| Some((ranked.profile.clone(), Arc::clone(ranked.counters.as_ref()?))));
+    let metrics = Arc::new(Metrics::new().with_models(counted.collect()));
     // A shadow never writes, whatever happens: its fence stays closed.
     let fence = if parts.election.is_some() || parts.shadow.is_some() { Fence::closed() } else { Fence::open() };
     let api = Api::new(parts.client.clone(), fence.clone());
@@ -190,6 +192,7 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
             max_in_flight: parts.max_in_flight,
             patience: parts.patience.into_iter().collect(),
             world: World::new(parts.kinds),
+            policies: parts.policies,
             shadow,
             tracer: parts.tracer,
         },

@@ -5,8 +5,9 @@ use crate::input;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use plimsoll_core::config::{Configuration, parse_objects};
 use plimsoll_core::engine::Engine;
-use plimsoll_core::policy::{Counters, Policy};
+use plimsoll_core::policy::Policy;
 use plimsoll_core::telemetry::PowerCurve;
+use plimsoll_kube::survey::Ranked;
 use plimsoll_kube::world::NodeKind;
 use plimsoll_sim::world::catalogue::Catalogue;
 use plimsoll_telemetry::Query;
@@ -220,12 +221,9 @@ fn parse_section(name: &str, document: &str) -> Result<Section> {
     Ok(section)
 }
 
-/// The counters of a profile's model.
-pub type ModelCounters = Vec<(String, Arc<Counters>)>;
-
 impl Section {
     /// Gives profiles their policies. `more` are those of the command line, `[PROFILE=]NAME`, which count more than those of the section.
-    pub fn engine(&self, configuration: &Configuration, more: &[String], seed: u64) -> Result<(Engine, ModelCounters)> {
+    pub fn engine(&self, configuration: &Configuration, more: &[String], seed: u64) -> Result<(Engine, Vec<Ranked>)> {
         let profiles: Vec<_> = configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
         let mut chosen: BTreeMap<String, String> = BTreeMap::new();
         for given in &self.profiles {
@@ -248,13 +246,13 @@ impl Section {
             }
         }
         let mut engine = Engine::new(configuration, seed);
-        let mut counters = Vec::new();
+        let mut ranked = Vec::new();
         for (profile, name) in chosen {
             let policy = self.policy(&name)?;
-            counters.extend(policy.counters().map(|counters| (profile.clone(), counters)));
+            ranked.push(Ranked { profile: profile.clone(), policy: name, counters: policy.counters() });
             engine.set_policy(&profile, policy);
         }
-        Ok((engine, counters))
+        Ok((engine, ranked))
     }
 
     /// A policy by name, or the model of a folder, that keeps to the guard rails.

@@ -74,7 +74,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
 }
 
 async fn live(args: &Args, configuration: &Configuration, section: &Section, out: &mut Output) -> Result<Verdict> {
-    let (engine, counters) = section.engine(configuration, &args.policy, args.seed)?;
+    let (engine, policies) = section.engine(configuration, &args.policy, args.seed)?;
     let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     let kinds = section.node_kinds(folder)?;
     let own = &configuration.client_connection.kubeconfig;
@@ -103,7 +103,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
         mailbox: (inbox, receiver),
         ready: Arc::default(),
         kinds,
-        counters,
+        policies,
         max_in_flight: section.guard_rails.max_in_flight,
         patience: configuration.profiles.iter().map(patience).collect(),
         shadow: args.shadow.as_deref().map(book).transpose()?,

@@ -4,7 +4,7 @@ use crate::Verdict;
 use crate::commands::run::stop_signal;
 use crate::connect::{self, ConnectArgs};
 use crate::output::Output;
-use crate::section::{self, ModelCounters, Section};
+use crate::section::{self, Section};
 use crate::telemetry;
 use anyhow::{Context, Result, bail, ensure};
 use plimsoll_core::config::Configuration;
@@ -14,6 +14,7 @@ use plimsoll_kube::driver::Inbox;
 use plimsoll_kube::fence::Fence;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, run as follow};
+use plimsoll_kube::survey::Ranked;
 use plimsoll_server::{App, Listener, Tls, Token, router};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,8 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
 }
 
 async fn live(args: &Args, configuration: &Configuration, section: &Section, out: &mut Output) -> Result<Verdict> {
-    let (engine, policies, counters) = engine(args, configuration, section)?;
+    let (engine, ranked) = engine(args, configuration, section)?;
+    let policies = ranked.iter().map(|ranked| ranked.profile.clone()).collect();
     let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     let kinds = section.node_kinds(folder)?;
     let token = args
@@ -95,18 +97,14 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let stopped = async move { drop(stop_serving.changed().await) };
     let server = tokio::spawn(listener.serve(router(app), stopped));
     stop.mark_unchanged();
-    let parts = Parts { kinds, counters, ..Parts::adviser(client, engine, (inbox, receiver), ready) };
+    let parts = Parts { kinds, policies: ranked, ..Parts::adviser(client, engine, (inbox, receiver), ready) };
     follow(parts, stop).await?;
     server.await?.context("the server ended")?;
     Ok(Verdict::Good)
 }
 
-/// An engine with a profile for each policy, their names, and the counters of models.
-fn engine(
-    args: &Args,
-    configuration: &Configuration,
-    section: &Section,
-) -> Result<(Engine, Vec<String>, ModelCounters)> {
+/// An engine with a profile for each policy, which has its name.
+fn engine(args: &Args, configuration: &Configuration, section: &Section) -> Result<(Engine, Vec<Ranked>)> {
     let Some(profile) = configuration.profiles.first() else { bail!("the configuration has no profile") };
     let mut named: Vec<(String, &str)> = Vec::new();
     for given in &args.policy {
@@ -130,11 +128,11 @@ fn engine(
     };
     let profiles = named.iter().map(|(name, _)| renamed(name)).collect();
     let mut engine = Engine::new(&Configuration { profiles, ..configuration.clone() }, args.seed);
-    let mut counters = Vec::new();
-    for (name, policy) in &named {
-        let policy = section.policy(policy)?;
-        counters.extend(policy.counters().map(|counters| (name.clone(), counters)));
-        engine.set_policy(name, policy);
+    let mut ranked = Vec::new();
+    for (profile, name) in named {
+        let policy = section.policy(name)?;
+        ranked.push(Ranked { profile: profile.clone(), policy: name.to_owned(), counters: policy.counters() });
+        engine.set_policy(&profile, policy);
     }
-    Ok((engine, named.into_iter().map(|(name, _)| name).collect(), counters))
+    Ok((engine, ranked))
 }
