@@ -16,6 +16,7 @@ import type {
 } from './api';
 import { ApiError, get, listen, token } from './client';
 import { Cluster, sum } from './cluster';
+import { newest } from './merge';
 import { connect, type Connection, type Message } from './stream';
 
 /** Decisions kept in the browser; older ones are asked of the server. */
@@ -153,10 +154,7 @@ class State {
     );
     get<{ items: Decision[] }>('v1/decisions?limit=100').then(
       ({ items }) => {
-        const known = new Set(this.decisions.map(({ id }) => id));
-        this.decisions = [...this.decisions, ...items.filter(({ id }) => !known.has(id))]
-          .sort((a, b) => Number(b.id) - Number(a.id) || b.at.localeCompare(a.at))
-          .slice(0, KEPT_DECISIONS);
+        this.decisions = newest(this.decisions, items, KEPT_DECISIONS);
       },
       () => undefined,
     );
@@ -229,7 +227,7 @@ class State {
     const now = performance.now();
     this.#shown = now;
     if (this.#fresh.length) {
-      this.decisions = [...this.#fresh.reverse(), ...this.decisions].slice(0, KEPT_DECISIONS);
+      this.decisions = newest(this.#fresh.reverse(), this.decisions, KEPT_DECISIONS);
       this.#fresh = [];
     }
     this.#times = this.#times.filter((time) => now - time < 2000);

@@ -67,7 +67,7 @@ export class Synthetic {
       total += kind.cores * 1000;
       this.held.push({ kind, pods: [], node: this.#node(at, kind) });
     }
-    this.#mean = nodes ? (total * 0.52) / Math.max(1, target) : 0;
+    this.#mean = nodes ? (total * 0.46) / Math.max(1, target) : 0;
     while (this.#pods < target && nodes) if (!this.#place(true)) break;
     for (const held of this.held) this.#refresh(held);
     if (nodes) this.#waiting();
@@ -305,8 +305,8 @@ export class Synthetic {
   }
 }
 
-/** Fuller is better, up to a limit, as the map should show nodes of all kinds. */
+/** Fuller is better, up to a limit of the node's own, as the map should show loads of all kinds. */
 function fill({ node, pods }: Held): number {
   const share = node.cpu_m[0] / node.cpu_m[1];
-  return pods.length === 0 ? -1 : share > 0.9 ? 0 : share;
+  return pods.length === 0 ? -1 : share > 0.45 + ((node.latency_ms ?? 0) % 1) / 2 ? -0.5 : share;
 }

@@ -8,8 +8,6 @@ type Rgb = [number, number, number];
 const light: Rgb[] = ['#d3e2e8', '#a6c9d5', '#6ba6bd', '#33809f', '#155b7d', '#0c3954'].map(rgb);
 const dark: Rgb[] = ['#1f3a48', '#24566a', '#2b7690', '#419db5', '#7cc7d5', '#cdf0f2'].map(rgb);
 
-/** Of a node's capacity; from here on a node is drawn as full. */
-export const LINE = 0.95;
 const STEPS = 64;
 
 export interface Ramp {
@@ -22,9 +20,9 @@ export const ramps: Record<'light' | 'dark', Ramp> = {
   dark: { colours: steps(dark), over: '#ff9a66' },
 };
 
-/** The colour of a share between 0 and 1. */
-export function colour(ramp: Ramp, share: number, line = LINE): string {
-  if (share >= line) return ramp.over;
+/** The colour of a share between 0 and 1; what is above the line is not on the ramp. */
+export function colour(ramp: Ramp, share: number, line = 1): string {
+  if (share > line) return ramp.over;
   const at = Math.max(0, Math.min(STEPS - 1, Math.floor((share / line) * STEPS)));
   return ramp.colours[at] ?? ramp.over;
 }

@@ -1,4 +1,4 @@
-/** One node as a hold with its cargo: pods fill it from the bottom, the line across is what is really in use. */
+/** One node as a hold with its cargo: pods fill it from the bottom, the mark at its side is what is really in use. */
 import type { Node } from '../api';
 import { colour, type Ramp } from '../lib/scale';
 import { share, type Metric } from './metrics';
@@ -15,7 +15,7 @@ export interface Paint {
 
 /** Cells at least this large show their pods. */
 const SHOWS_PODS = 18;
-const SHOWS_USE = 14;
+const SHOWS_USE = 18;
 
 export function drawNode(
   c: CanvasRenderingContext2D,
@@ -31,20 +31,18 @@ export function drawNode(
   const value = paint.metric.value(node);
   const height = load > 0 ? Math.max(1, Math.round(load * size)) : 0;
   if (height > 0) {
-    c.fillStyle =
-      value === null
-        ? paint.mark
-        : colour(paint.ramp, value / paint.top, paint.metric.top === undefined ? 1.01 : undefined);
+    c.fillStyle = value === null ? paint.mark : colour(paint.ramp, value / paint.top, paint.metric.line);
     const top = y + size - height;
     if (size < SHOWS_PODS || node.shares.length < 2) c.fillRect(x, top, size, height);
     else pack(node.shares, 0, node.shares.length, x, top, size, height, (px, py, w, h) => c.fillRect(px, py, w, h));
   }
   if (node.usage_cpu !== null && size >= SHOWS_USE && height > 0) {
     const at = Math.round(y + size * (1 - Math.min(1, node.usage_cpu / 100)));
+    const wide = Math.round(size * 0.36);
     c.fillStyle = paint.ground;
-    c.fillRect(x, at - 1, size, 3);
+    c.fillRect(x + size - wide - 1, at - 2, wide + 1, 4);
     c.fillStyle = paint.line;
-    c.fillRect(x, at, size, 1);
+    c.fillRect(x + size - wide, at - 1, wide, 2);
   }
   if (!node.ready) {
     c.strokeStyle = paint.mark;

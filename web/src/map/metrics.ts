@@ -10,20 +10,33 @@ export interface Metric {
   text(value: number | null): string;
   /** The top of the scale; the largest value there is, if not given. */
   top?: number;
+  /** Above this share of the top a node is over the line. Requests may fill a node, use may not. */
+  line?: number;
 }
+
+/** Of what a node has: beyond this, pods that burst have no room left. */
+const IN_USE = 0.9;
 
 export const share = ([used, of]: [number, number]) => (of > 0 ? used / of : 0);
 
 export const metrics: Metric[] = [
   { key: 'cpu', label: 'CPU requested', value: (node) => share(node.cpu_m), text: (v) => percent(v), top: 1 },
   { key: 'memory', label: 'Memory requested', value: (node) => share(node.memory), text: (v) => percent(v), top: 1 },
-  { key: 'used', label: 'CPU in use', value: (node) => hundredth(node.usage_cpu), text: (v) => percent(v), top: 1 },
+  {
+    key: 'used',
+    label: 'CPU in use',
+    value: (node) => hundredth(node.usage_cpu),
+    text: (v) => percent(v),
+    top: 1,
+    line: IN_USE,
+  },
   {
     key: 'memused',
     label: 'Memory in use',
     value: (node) => hundredth(node.usage_memory),
     text: (v) => percent(v),
     top: 1,
+    line: IN_USE,
   },
   { key: 'pods', label: 'Pods of what fits', value: (node) => share(node.pods), text: (v) => percent(v), top: 1 },
   {
