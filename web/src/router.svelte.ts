@@ -1,30 +1,13 @@
-/** Routes behind the `#`, as `#/decisions/17?node=a`: the page may lie under any prefix. */
-
-export interface Route {
-  view: string;
-  item: string | null;
-  query: URLSearchParams;
-}
-
-export function parse(hash: string): Route {
-  const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?', 2);
-  const [view = '', ...rest] = path.split('/');
-  return {
-    view: view || 'cluster',
-    item: rest.length ? decodeURIComponent(rest.join('/')) : null,
-    query: new URLSearchParams(search),
-  };
-}
+/** The route that is open. */
+import { href, parse } from './route';
 
 class Router {
-  route = $state.raw(parse(globalThis.location?.hash ?? ''));
+  route = $state.raw(parse(location.hash));
   constructor() {
-    globalThis.addEventListener?.('hashchange', () => (this.route = parse(location.hash)));
+    addEventListener('hashchange', () => (this.route = parse(location.hash)));
   }
 }
 export const router = new Router();
 
-export const href = (view: string, item?: string | number | null) =>
-  item == null ? `#/${view}` : `#/${view}/${encodeURIComponent(item)}`;
-
 export const go = (view: string, item?: string | number | null) => void (location.hash = href(view, item));
+export { href };
