@@ -70,6 +70,13 @@ export const since = (at: string | null | undefined, now = Date.now()) =>
 const clockFormat = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 export const clock = (at: string | number) => clockFormat.format(typeof at === 'number' ? at * 1000 : Date.parse(at));
 
+/** Seconds since midnight as 08:25. */
+export function ofDay(seconds: number): string {
+  const minutes = Math.floor(seconds / 60);
+  const two = (value: number) => `${value}`.padStart(2, '0');
+  return `${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
+}
+
 const dateFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 export function date(at: string | null | undefined): string {
   const time = at ? Date.parse(at) : NaN;

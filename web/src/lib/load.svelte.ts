@@ -9,10 +9,11 @@ export class Loaded<T> {
   #asked = 0;
 
   constructor(private readonly path: () => string | null) {
-    // Again when the path changes, and when the connection is back.
+    // Again when the path changes, and when the connection is back. Who may not read the stream may read the rest.
     $effect(() => {
       const asked = this.path();
-      if (asked && (app.link === 'live' || this.value === null)) void this.reload();
+      const forbidden = app.link === 'refused' && app.linkError?.status === 403;
+      if (asked && (app.link === 'live' || forbidden)) void this.reload();
     });
   }
 

@@ -15,7 +15,7 @@ export interface Paint {
 
 /** Cells at least this large show their pods. */
 const SHOWS_PODS = 18;
-const SHOWS_USE = 18;
+const SHOWS_USE = 24;
 
 export function drawNode(
   c: CanvasRenderingContext2D,
@@ -31,7 +31,14 @@ export function drawNode(
   const value = paint.metric.value(node);
   const height = load > 0 ? Math.max(1, Math.round(load * size)) : 0;
   if (height > 0) {
-    c.fillStyle = value === null ? paint.mark : colour(paint.ramp, value / paint.top, paint.metric.line);
+    c.fillStyle =
+      value === null
+        ? paint.mark
+        : colour(
+            paint.ramp,
+            paint.metric.top === undefined ? Math.min(1, value / paint.top) : value / paint.top,
+            paint.metric.line,
+          );
     const top = y + size - height;
     if (size < SHOWS_PODS || node.shares.length < 2) c.fillRect(x, top, size, height);
     else pack(node.shares, 0, node.shares.length, x, top, size, height, (px, py, w, h) => c.fillRect(px, py, w, h));

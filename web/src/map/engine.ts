@@ -4,6 +4,7 @@
  */
 import type { Node } from '../api';
 import type { Change, Cluster } from '../cluster';
+import { plural } from '../lib/format';
 import { drawNode, type Paint } from './draw';
 import { HEADING, layout, rowAt, type Layout, type Options } from './layout';
 
@@ -142,7 +143,7 @@ export class Engine {
       const wide = c.measureText(zone).width;
       c.font = `12px ${this.look.font}`;
       c.fillStyle = this.look.muted;
-      c.fillText(`${count} ${count === 1 ? 'node' : 'nodes'}`, wide + 10, y);
+      c.fillText(plural(count, 'node'), wide + 10, y);
     }
   }
 
