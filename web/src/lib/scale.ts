@@ -6,7 +6,7 @@
 type Rgb = [number, number, number];
 
 const light: Rgb[] = ['#d3e2e8', '#a6c9d5', '#6ba6bd', '#33809f', '#155b7d', '#0c3954'].map(rgb);
-const dark: Rgb[] = ['#1f3a48', '#24566a', '#2b7690', '#419db5', '#7cc7d5', '#cdf0f2'].map(rgb);
+const dark: Rgb[] = ['#20394a', '#235064', '#2a6a82', '#37869f', '#519fb6', '#86c9d6'].map(rgb);
 
 const STEPS = 64;
 

@@ -16,6 +16,8 @@ export interface Paint {
 /** Cells at least this large show their pods. */
 const SHOWS_PODS = 18;
 const SHOWS_USE = 24;
+/** Cells at least this large bear the whole Plimsoll mark at the line. */
+const SHOWS_MARK = 56;
 
 export function drawNode(
   c: CanvasRenderingContext2D,
@@ -50,6 +52,7 @@ export function drawNode(
     c.fillRect(x + size - wide - 1, at - 2, wide + 1, 4);
     c.fillStyle = paint.line;
     c.fillRect(x + size - wide, at - 1, wide, 2);
+    if (size >= SHOWS_MARK) plimsoll(c, x + size - wide / 2, at, size * 0.07, paint);
   }
   if (!node.ready) {
     c.strokeStyle = paint.mark;
@@ -64,6 +67,19 @@ export function drawNode(
     c.strokeStyle = paint.mark;
     c.lineWidth = 1;
     c.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+  }
+}
+
+function plimsoll(c: CanvasRenderingContext2D, x: number, y: number, radius: number, paint: Paint): void {
+  for (const [colour, width] of [
+    [paint.ground, 5],
+    [paint.line, 2],
+  ] as const) {
+    c.strokeStyle = colour;
+    c.lineWidth = width;
+    c.beginPath();
+    c.arc(x, y, radius, 0, 2 * Math.PI);
+    c.stroke();
   }
 }
 
