@@ -73,6 +73,7 @@ class State {
   #queue: Message[] = [];
   #scheduled = false;
   #early: { revision: number; changed: Node[]; gone: string[] }[] | null = [];
+  #loads = 0;
   #fresh: Decision[] = [];
   #times: number[] = [];
   #shown = 0;
@@ -118,10 +119,12 @@ class State {
 
   async reload(): Promise<void> {
     this.#early ??= [];
+    const asked = ++this.#loads;
     try {
       const state = await get<ClusterState>('cluster/state');
+      if (asked !== this.#loads) return;
       this.cluster.load(state.nodes, state.revision);
-      for (const { revision, changed, gone } of this.#early) this.cluster.merge(revision, changed, gone);
+      for (const { revision, changed, gone } of this.#early ?? []) this.cluster.merge(revision, changed, gone);
       this.totals = state.totals;
       this.loaded = true;
       this.loadError = null;
@@ -130,7 +133,8 @@ class State {
       if (error instanceof ApiError) this.loadError = error;
       else throw error;
     } finally {
-      this.#early = null;
+      // Until the last answer is there, what the stream tells waits for it.
+      if (asked === this.#loads) this.#early = null;
     }
   }
 
@@ -173,7 +177,14 @@ class State {
     this.#scheduled = false;
     const queue = this.#queue;
     this.#queue = [];
-    for (const message of queue) this.#apply(message.event, JSON.parse(message.data));
+    for (const { event, data } of queue) {
+      try {
+        this.#apply(event, JSON.parse(data));
+      } catch (error) {
+        // One event that cannot be read must not cost those after it.
+        console.error(`event ${event}:`, error);
+      }
+    }
     const now = performance.now();
     if (now - this.#shown >= READABLE_MS) this.#show();
     else this.#showTimer ??= setTimeout(() => this.#show(), READABLE_MS - (now - this.#shown));

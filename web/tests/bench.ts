@@ -1,12 +1,20 @@
 /**
  * Frames a second of the map with 5,000 nodes, 50,000 pods and 100 decisions a second, in headless Chromium beside the
- * fixture on the same machine. `npm run bench -- seconds=20 nodes=5000 pods=50000 rate=100 zoom=0`.
+ * fixture on the same machine. `npm run bench -- seconds=20 nodes=5000 pods=50000 rate=100 zoom=0 scroll=0`; `scroll` is pixels a frame.
  */
 import { fork } from 'node:child_process';
 import { cpus } from 'node:os';
 import { chromium } from '@playwright/test';
 
-const set: Record<string, number> = { seconds: 20, nodes: 5000, pods: 50_000, rate: 100, zoom: 0, least: 30 };
+const set: Record<string, number> = {
+  seconds: 20,
+  nodes: 5000,
+  pods: 50_000,
+  rate: 100,
+  zoom: 0,
+  scroll: 0,
+  least: 30,
+};
 for (const argument of process.argv.slice(2)) {
   const [name = '', value = ''] = argument.split('=');
   set[name] = Number(value);
@@ -42,27 +50,40 @@ try {
   for (let at = 0; at < (set.zoom ?? 0); at++) await page.getByRole('button', { name: 'Larger' }).click();
   await page.waitForTimeout(3000);
 
-  const { frames, long, decisions } = await page.evaluate(async (seconds) => {
-    const frames: number[] = [];
-    const long: number[] = [];
-    const observer = new PerformanceObserver((list) => list.getEntries().forEach((entry) => long.push(entry.duration)));
-    observer.observe({ type: 'longtask' });
-    const first = () => Number(document.querySelector('.side li a')?.getAttribute('href')?.split('/').pop());
-    const from = first();
-    let last = performance.now();
-    const end = last + seconds * 1000;
-    await new Promise<void>((resolve) => {
-      const frame = (now: number) => {
-        frames.push(now - last);
-        last = now;
-        if (now < end) requestAnimationFrame(frame);
-        else resolve();
-      };
-      requestAnimationFrame(frame);
-    });
-    observer.disconnect();
-    return { frames: frames.slice(1), long, decisions: first() - from };
-  }, set.seconds ?? 20);
+  const { frames, long, decisions } = await page.evaluate(
+    async ({ seconds, scroll }) => {
+      const frames: number[] = [];
+      const long: number[] = [];
+      const observer = new PerformanceObserver((list) =>
+        list.getEntries().forEach((entry) => long.push(entry.duration)),
+      );
+      observer.observe({ type: 'longtask' });
+      const first = () => Number(document.querySelector('.side li a')?.getAttribute('href')?.split('/').pop());
+      const from = first();
+      const scroller = document.querySelector('.scroller');
+      let down = scroll;
+      let last = performance.now();
+      const end = last + seconds * 1000;
+      await new Promise<void>((resolve) => {
+        const frame = (now: number) => {
+          frames.push(now - last);
+          last = now;
+          if (scroller) scroller.scrollTop += down;
+          if (
+            scroller &&
+            (scroller.scrollTop <= 0 || scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight)
+          )
+            down = -down;
+          if (now < end) requestAnimationFrame(frame);
+          else resolve();
+        };
+        requestAnimationFrame(frame);
+      });
+      observer.disconnect();
+      return { frames: frames.slice(1), long, decisions: first() - from };
+    },
+    { seconds: set.seconds ?? 20, scroll: set.scroll ?? 0 },
+  );
 
   await page.screenshot({ path: 'test-results/screenshots/bench.png' });
   frames.sort((a, b) => a - b);

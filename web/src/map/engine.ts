@@ -29,6 +29,8 @@ export class Engine {
   #change: Change & { stop(): void };
   #options: Options = { width: 300, height: 300, zones: true, zoom: 1 };
   #scroll = 0;
+  /** How far the window has moved since it was drawn. */
+  #shift = 0;
   #frame = 0;
   #whole = true;
 
@@ -60,8 +62,8 @@ export class Engine {
 
   scrollTo(top: number): void {
     if (top === this.#scroll) return;
+    this.#shift += top - this.#scroll;
     this.#scroll = top;
-    this.#whole = true;
     this.wake();
   }
 
@@ -97,6 +99,7 @@ export class Engine {
       this.#whole = true;
     }
     if (this.#whole) this.#begin();
+    else if (this.#shift) this.#move();
     for (const at of this.#change.changed) this.#mark(this.layout.slot[at] as number);
     this.#change.changed.clear();
     for (const slot of this.#flashes.keys()) this.#mark(slot);
@@ -113,22 +116,53 @@ export class Engine {
   /** Clears the canvas, writes the headings and marks all visible nodes. */
   #begin(): void {
     this.#whole = false;
+    this.#shift = 0;
     this.#dirty.clear();
     const { width, height } = this.#options;
-    const ratio = Math.min(devicePixelRatio || 1, 2);
+    const ratio = this.#ratio();
     const c = this.#c;
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
       this.canvas.width = Math.round(width * ratio);
       this.canvas.height = Math.round(height * ratio);
     }
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    c.fillStyle = this.look.ground;
-    c.fillRect(0, 0, width, height);
+    this.#expose(0, height);
+  }
+
+  /** Moves what is drawn along with the window, so that only what comes into sight has to be drawn. */
+  #move(): void {
+    const { width, height } = this.#options;
+    const ratio = this.#ratio();
+    const by = this.#shift;
+    // Half pixels would blur a little more with every move.
+    if (Math.abs(by) >= height || !Number.isInteger(by * ratio)) return this.#begin();
+    this.#shift = 0;
+    const c = this.#c;
+    c.globalCompositeOperation = 'copy';
+    c.drawImage(this.canvas, 0, -by, this.canvas.width / ratio, this.canvas.height / ratio);
+    c.globalCompositeOperation = 'source-over';
+    const [top, tall] = by > 0 ? [height - by, by] : [0, -by];
+    c.save();
+    c.beginPath();
+    c.rect(0, top, width, tall);
+    c.clip();
+    this.#expose(top, tall);
+    c.restore();
+  }
+
+  /** Clears a band of the window, writes its headings and marks its nodes. */
+  #expose(top: number, tall: number): void {
+    this.#c.fillStyle = this.look.ground;
+    this.#c.fillRect(0, top, this.#options.width, tall);
     if (this.#options.zones) this.#headings();
-    const first = Math.max(0, rowAt(this.layout, this.#scroll));
-    const last = rowAt(this.layout, this.#scroll + height);
+    const first = Math.max(0, rowAt(this.layout, this.#scroll + top));
+    const last = rowAt(this.layout, this.#scroll + top + tall);
     const end = this.layout.rows[last + 1] ?? this.layout.order.length;
     for (let slot = this.layout.rows[first] ?? 0; slot < end; slot++) this.#dirty.add(slot);
+  }
+
+  #ratio(): number {
+    return Math.min(devicePixelRatio || 1, 2);
   }
 
   #headings(): void {

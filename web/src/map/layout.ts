@@ -53,7 +53,11 @@ export function layout(nodes: Node[], options: Options): Layout {
   const sizes = [...groups.values()].map((group) => group.length);
   let pitch = LARGEST;
   while (pitch > SMALLEST && heightOf(sizes, options, pitch) > options.height) pitch--;
-  pitch = Math.min(120, Math.max(SMALLEST, Math.round(pitch * options.zoom)));
+  if (options.zoom > 1) {
+    // What scrolls anyway may as well fill the width.
+    pitch = Math.min(120, Math.round(pitch * options.zoom));
+    pitch = Math.floor(options.width / Math.max(1, Math.floor(options.width / pitch)));
+  }
 
   const columns = Math.max(1, Math.floor(options.width / pitch));
   const n = nodes.length;
