@@ -201,7 +201,7 @@ export class Engine {
     if (since === undefined) return;
     const rest = 1 - (now - since) / FLASH_MS;
     if (rest <= 0) return void this.#flashes.delete(slot);
-    c.globalAlpha = Math.min(1, rest);
+    c.globalAlpha = Math.min(1, rest * 1.6);
     c.strokeStyle = this.look.flash;
     c.lineWidth = cell < 14 ? 1.5 : 2;
     c.strokeRect(x + 0.75, y + 0.75, cell - 1.5, cell - 1.5);
