@@ -121,6 +121,24 @@ impl Placements {
     }
 }
 
+fn what_if(engine: &mut Engine, profile: &str, id: PodId) -> Result<WhatIf, String> {
+    let explanation = engine.scheduler().explain(id).map_err(|error| error.to_string())?;
+    let state = engine.state();
+    let name = state.pod(id).map(|pod| state.pod_name(pod)).unwrap_or_default();
+    let account = Account::new(name, &explanation, state);
+    let feasible = explanation.feasible;
+    let mut best = Vec::new();
+    if !feasible.is_empty() {
+        let advice = engine.scheduler().advise(profile, id, &feasible).map_err(|error| error.to_string())?;
+        let state = engine.state();
+        let named = feasible.iter().zip(&advice.scores).map(|(node, score)| (state.node_name(*node), *score));
+        best.extend(named.map(|(node, score)| (node.to_owned(), score)));
+        best.sort_by(|a, b| b.1.total_cmp(&a.1));
+        best.truncate(BEST);
+    }
+    Ok(WhatIf { account, best, feasible: feasible.len() })
+}
+
 impl Driver {
     /// Judges nodes. What is asked about a pod that no watch has told of is answered as if it were there.
     pub(crate) fn advise(&mut self, asked: Consultation) -> Vec<Result<Judged, String>> {
@@ -172,24 +190,14 @@ impl Driver {
     /// What would be decided about a pod now.
     pub(crate) fn what_if(&mut self, profile: &str, pod: &Pod) -> Result<WhatIf, String> {
         self.world.tell_time(&mut self.engine);
-        let meta = &pod.metadata;
-        let name =
-            format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default());
-        self.as_if_there(pod, |engine, id| {
-            let explanation = engine.scheduler().explain(id).map_err(|error| error.to_string())?;
-            let feasible = explanation.feasible.clone();
-            let account = Account::new(name, &explanation, engine.state());
-            let mut best = Vec::new();
-            if !feasible.is_empty() {
-                let advice = engine.scheduler().advise(profile, id, &feasible).map_err(|error| error.to_string())?;
-                let state = engine.state();
-                let named = feasible.iter().zip(&advice.scores).map(|(node, score)| (state.node_name(*node), *score));
-                best.extend(named.map(|(node, score)| (node.to_owned(), score)));
-                best.sort_by(|a, b| b.1.total_cmp(&a.1));
-                best.truncate(BEST);
-            }
-            Ok(WhatIf { account, best, feasible: feasible.len() })
-        })
+        self.as_if_there(pod, |engine, id| what_if(engine, profile, id))
+    }
+
+    /// What would be decided now about one more pod like one that is there.
+    pub(crate) fn again(&mut self, profile: &str, uid: &str) -> Result<WhatIf, String> {
+        self.world.tell_time(&mut self.engine);
+        let id = self.engine.state().pod_id(uid).ok_or("the pod is gone")?;
+        what_if(&mut self.engine, profile, id)
     }
 
     /// Does something with a pod, which is known for that long at least.

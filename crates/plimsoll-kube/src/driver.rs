@@ -10,8 +10,9 @@ use crate::flight::{Flight, Stage, Written};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::shadow::{Comparison, Shadow};
-use crate::survey::{Chronicle, Ranked, Seen, Survey};
+use crate::survey::{Chronicle, NodeDetail, Ranked, Seen, Survey};
 use crate::trace::{Traced, Tracer};
+use crate::twin::Twin;
 use crate::world::{Measured, World};
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
@@ -61,6 +62,10 @@ pub enum Question {
     Survey(Seen, oneshot::Sender<Survey>),
     /// What would be decided about a pod now by a profile, and what its policy makes of the allowed nodes, the best first.
     WhatIf(String, Box<Pod>, oneshot::Sender<Result<WhatIf, String>>),
+    /// The same about a pod that is there, by its UID.
+    Again(String, String, oneshot::Sender<Result<WhatIf, String>>),
+    /// A node with its pods, by its name.
+    Node(String, oneshot::Sender<Option<NodeDetail>>),
     /// That a policy, under a name, rank for a profile from the next decision on; whether there is such a profile.
     SetPolicy(String, String, Box<dyn Policy>, oneshot::Sender<bool>),
     /// What another scheduler wants to know: the answers come in the order of its items.
@@ -122,6 +127,8 @@ pub struct Settings {
     pub shadow: Option<Shadow>,
     /// Who collects traces, if anybody does.
     pub tracer: Option<Box<dyn Tracer>>,
+    /// The cluster as it would be under the default policy.
+    pub twin: Option<Twin>,
 }
 
 /// The engine at work on a cluster.
@@ -149,6 +156,7 @@ pub struct Driver {
     /// Set where another scheduler does the work: what would be done is written down, and nothing else.
     shadow: Option<Shadow>,
     tracer: Option<Box<dyn Tracer>>,
+    twin: Option<Twin>,
 }
 
 impl Driver {
@@ -177,6 +185,7 @@ impl Driver {
             placements: Placements::default(),
             shadow: settings.shadow,
             tracer: settings.tracer,
+            twin: settings.twin,
         }
     }
 
@@ -329,6 +338,9 @@ impl Driver {
 
     pub(crate) fn take_event(&mut self, event: Event) {
         self.hear(&event);
+        if let Some(twin) = &self.twin {
+            twin.tell(&event);
+        }
         let now = self.clock.now();
         let told = self.world.look(&event);
         let ended = self.shadow.as_mut().and_then(|shadow| shadow.look(&self.engine, &event));
@@ -385,6 +397,8 @@ impl Driver {
             }
             Question::Survey(seen, answer) => drop(answer.send(self.chronicle.survey(&self.engine, seen))),
             Question::WhatIf(profile, pod, answer) => drop(answer.send(self.what_if(&profile, &pod))),
+            Question::Again(profile, uid, answer) => drop(answer.send(self.again(&profile, &uid))),
+            Question::Node(name, answer) => drop(answer.send(NodeDetail::of(self.engine.state(), &name))),
             Question::SetPolicy(profile, name, policy, answer) => {
                 let counters = policy.counters();
                 let is_there = self.engine.set_policy(&profile, policy);

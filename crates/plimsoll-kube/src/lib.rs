@@ -21,5 +21,6 @@ pub mod survey;
 #[cfg(test)]
 mod testing;
 pub mod trace;
+pub mod twin;
 pub mod watch;
 pub mod world;

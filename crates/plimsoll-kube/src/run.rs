@@ -11,6 +11,7 @@ use crate::serve::{Served, serve};
 use crate::shadow::Shadow;
 use crate::survey::Ranked;
 use crate::trace::Tracer;
+use crate::twin::Twin;
 use crate::watch::{Watched, watch};
 use crate::world::{NodeKind, World};
 use futures_util::future::join_all;
@@ -64,6 +65,8 @@ pub struct Parts {
     pub shadow: Option<Box<dyn Write + Send>>,
     /// Who collects traces, if anybody does.
     pub tracer: Option<Box<dyn Tracer>>,
+    /// The cluster as it would be under the default policy.
+    pub twin: Option<Twin>,
 }
 
 impl Parts {
@@ -90,6 +93,7 @@ impl Parts {
             patience: Vec::new(),
             shadow: None,
             tracer: None,
+            twin: None,
         }
     }
 }
@@ -195,6 +199,7 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
             policies: parts.policies,
             shadow,
             tracer: parts.tracer,
+            twin: parts.twin,
         },
         tell_ready,
     );

@@ -8,7 +8,7 @@ use plimsoll_core::state::{ClusterState, Node, NodeId};
 use plimsoll_core::telemetry::NodeTelemetry;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -301,6 +301,73 @@ fn node_view(state: &ClusterState, node: &Node) -> NodeView {
         watts: watts(node, known),
         latency_ms: known.latency_ms,
         price: known.price,
+    }
+}
+
+/// A node, with all that is on it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeDetail {
+    /// What is seen from afar.
+    #[serde(flatten)]
+    pub view: NodeView,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its taints.
+    pub taints: Vec<TaintView>,
+    /// Its pods, by namespace and name.
+    pub pod_list: Vec<PodView>,
+}
+
+/// A taint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TaintView {
+    key: String,
+    value: String,
+    effect: String,
+}
+
+/// A pod on a node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct PodView {
+    namespace: String,
+    name: String,
+    /// Thousandths of a core that it asks for.
+    cpu_m: i64,
+    /// Bytes that it asks for.
+    memory: i64,
+    priority: i32,
+}
+
+impl NodeDetail {
+    /// A node by its name.
+    pub fn of(state: &ClusterState, name: &str) -> Option<Self> {
+        let node = state.node(state.node_named(name)?)?;
+        let text = |symbol| state.strings.resolve(symbol).to_owned();
+        let taint = |taint: &plimsoll_core::model::Taint| TaintView {
+            key: text(taint.key),
+            value: text(taint.value),
+            effect: format!("{:?}", taint.effect),
+        };
+        let pod = |id: &plimsoll_core::state::PodId| {
+            let pod = state.pod(*id)?;
+            let shape = &state.shape_of(pod).shape;
+            let wanted = &shape.local.resources.wanted;
+            Some(PodView {
+                namespace: text(shape.namespace),
+                name: pod.name.to_string(),
+                cpu_m: wanted.cpu,
+                memory: wanted.memory,
+                priority: pod.priority,
+            })
+        };
+        let mut pod_list: Vec<_> = node.pods.iter().filter_map(pod).collect();
+        pod_list.sort_unstable();
+        Some(Self {
+            view: node_view(state, node),
+            labels: node.spec.labels.iter().map(|(key, value)| (text(key), text(value))).collect(),
+            taints: node.spec.taints.iter().map(taint).collect(),
+            pod_list,
+        })
     }
 }
 

@@ -5,8 +5,8 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 /// What is wrong.
@@ -55,6 +55,43 @@ impl IntoResponse for Refused {
         }
         response
     }
+}
+
+/// Which part of a list.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Page {
+    /// At most so many; 100 if not given.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// What `next` was in the answer before.
+    cursor: Option<String>,
+}
+
+impl Page {
+    /// The part of a list whose keys grow with their place.
+    pub fn of<T: Serialize>(&self, all: Vec<T>, key: impl Fn(&T) -> String) -> serde_json::Value {
+        let limit = self.limit.unwrap_or(100).clamp(1, 1000);
+        let after = |item: &T| self.cursor.as_ref().is_none_or(|cursor| key(item) > *cursor);
+        let mut part: Vec<T> = all.into_iter().filter(after).take(limit + 1).collect();
+        let has_more = part.len() > limit;
+        part.truncate(limit);
+        let next = part.last().filter(|_| has_more).map(key);
+        serde_json::json!({ "items": part, "next": next })
+    }
+}
+
+/// A whole number, also where it is written with a decimal point: to JSON, 5.0 is 5.
+pub fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let number = Option::<serde_json::Number>::deserialize(from)?;
+    let as_whole = |number: serde_json::Number| {
+        let float = number.as_f64().filter(|float| float.fract() == 0.0 && (0.0..=9e15).contains(float));
+        number
+            .as_u64()
+            .or(float.map(|float| float as u64))
+            .ok_or_else(|| serde::de::Error::custom(format!("{number} is no whole number from 0 up")))
+    };
+    number.map(as_whole).transpose()
 }
 
 /// A body of JSON; one that cannot be read is refused in our words.

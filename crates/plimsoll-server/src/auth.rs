@@ -50,9 +50,29 @@ fn content(file: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Lets pass who knows the token.
-pub async fn check(State(app): Shared, request: Request, next: Next) -> Response {
-    if allowed(&app, &request) {
+/// What somebody may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Read, and ask for advice.
+    Viewer,
+    /// Change things, too.
+    Admin,
+}
+
+impl Role {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// Lets pass who knows a token, and tells what follows who it is.
+pub async fn check(State(app): Shared, mut request: Request, next: Next) -> Response {
+    if let Some(role) = role(&app, &request) {
+        request.extensions_mut().insert(role);
         return next.run(request).await;
     }
     app.metrics.refused("token");
@@ -60,8 +80,24 @@ pub async fn check(State(app): Shared, request: Request, next: Next) -> Response
     ([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response()
 }
 
-fn allowed(app: &App, request: &Request) -> bool {
-    let Some(token) = &app.token else { return true };
-    let given = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
-    given.and_then(|value| value.strip_prefix(b"Bearer ")).is_some_and(|given| token.is(given))
+/// Lets pass who may change things.
+pub async fn check_admin(State(app): Shared, request: Request, next: Next) -> Response {
+    if request.extensions().get::<Role>() == Some(&Role::Admin) {
+        return next.run(request).await;
+    }
+    app.metrics.refused("role");
+    Refused::new(StatusCode::FORBIDDEN, "only the role admin may do that; this token is a viewer's").into_response()
+}
+
+fn role(app: &App, request: &Request) -> Option<Role> {
+    if app.token.is_none() && app.viewer_token.is_none() {
+        return Some(Role::Admin);
+    }
+    let given = request.headers().get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")?;
+    let is = |token: &Option<Token>| token.as_ref().is_some_and(|token| token.is(given));
+    match (is(&app.token), is(&app.viewer_token)) {
+        (true, _) => Some(Role::Admin),
+        (false, true) => Some(Role::Viewer),
+        (false, false) => None,
+    }
 }

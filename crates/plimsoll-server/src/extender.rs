@@ -2,7 +2,7 @@
 //!
 //! With `nodeCacheCapable: true` it sends names of nodes instead of nodes, which is what makes an extender fast.
 
-use crate::answer::{Body, Problem, Refused};
+use crate::answer::{Body, Problem, Refused, whole};
 use crate::{App, Shared, limits};
 use axum::Json;
 use axum::extract::State;
@@ -165,7 +165,6 @@ pub struct PreemptionArgs {
     _pod: Box<Pod>,
     /// The pods, where the extender is not `nodeCacheCapable`.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
     node_name_to_victims: Option<BTreeMap<String, Victims>>,
     /// Their UIDs, where it is.
     #[serde(default)]
@@ -174,13 +173,14 @@ pub struct PreemptionArgs {
 }
 
 /// The pods that would have to leave a node.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "PascalCase")]
 struct Victims {
     #[serde(default)]
+    #[schema(value_type = Vec<Object>)]
     pods: Vec<Pod>,
-    #[serde(default, rename = "NumPDBViolations")]
-    violations: i64,
+    #[serde(default, rename = "NumPDBViolations", deserialize_with = "whole")]
+    violations: Option<u64>,
 }
 
 /// What `preempt` answers.
@@ -200,7 +200,7 @@ pub struct PreemptionResult {
 pub async fn preempt(Body(args): Body<PreemptionArgs>) -> Json<PreemptionResult> {
     let meta = |victims: Victims| {
         let pods: Vec<_> = victims.pods.iter().map(|pod| json!({ "UID": pod.metadata.uid })).collect();
-        json!({ "Pods": pods, "NumPDBViolations": victims.violations })
+        json!({ "Pods": pods, "NumPDBViolations": victims.violations.unwrap_or(0) })
     };
     let from_pods =
         || args.node_name_to_victims.unwrap_or_default().into_iter().map(|(node, victims)| (node, meta(victims)));

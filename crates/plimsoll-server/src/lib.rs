@@ -3,6 +3,7 @@
 
 mod answer;
 mod auth;
+mod bridge;
 mod extender;
 mod limits;
 mod listen;
@@ -16,6 +17,7 @@ mod scores;
 mod tests;
 
 pub use auth::Token;
+pub use bridge::{Bridge, Helm, PolicyEntry};
 pub use listen::{ListenError, Listener, Tls};
 pub use metrics::Metrics;
 pub use openapi::document;
@@ -45,8 +47,12 @@ pub struct App {
     pub telemetry: Arc<Store>,
     /// Who binds for the extender; nobody if not given.
     pub binder: Option<Api>,
-    /// Who may ask.
+    /// Who may do everything.
     pub token: Option<Token>,
+    /// Who may read, and ask for advice.
+    pub viewer_token: Option<Token>,
+    /// What people see and steer.
+    bridge: Arc<Bridge>,
     recommendations: Arc<Recommendations>,
     metrics: Metrics,
     /// Requests that may be worked on at a time.
@@ -55,14 +61,16 @@ pub struct App {
 
 impl App {
     /// Serves an engine that has these policies.
-    pub fn new(inbox: Inbox, ready: Arc<AtomicBool>, policies: Vec<String>, telemetry: Arc<Store>) -> Self {
+    pub fn new(inbox: Inbox, ready: Arc<AtomicBool>, policies: Vec<String>, telemetry: Arc<Store>, helm: Helm) -> Self {
         Self {
+            bridge: Bridge::new(inbox.clone(), helm),
             inbox,
             ready,
             policies,
             telemetry,
             binder: None,
             token: None,
+            viewer_token: None,
             recommendations: Arc::default(),
             metrics: Metrics::default(),
             slots: Semaphore::new(limits::AT_A_TIME),
@@ -82,6 +90,11 @@ type Shared = State<Arc<App>>;
 /// The routes.
 pub fn router(app: App) -> Router {
     let app = Arc::new(app);
+    tokio::spawn(Arc::clone(&app.bridge).follow());
+    let steering = Router::new()
+        .route("/v1/policies/{name}/activate", post(bridge::policies::activate))
+        .route("/model/load", post(bridge::policies::load))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), auth::check_admin));
     let advice = Router::new()
         .route("/v1/scores", post(scores::scores))
         .layer(axum::extract::DefaultBodyLimit::max(limits::SCORES_BODY))
@@ -95,7 +108,18 @@ pub fn router(app: App) -> Router {
         )
         .merge(
             Router::new()
-                .route("/v1/policies", get(scores::policies))
+                .route("/status", get(bridge::status::status))
+                .route("/config", get(bridge::status::config))
+                .route("/cluster/state", get(bridge::cluster::state))
+                .route("/cluster/nodes", get(bridge::cluster::nodes))
+                .route("/cluster/nodes/{name}", get(bridge::cluster::node))
+                .route("/v1/decisions", get(bridge::decisions::decisions))
+                .route("/v1/decisions/{id}", get(bridge::decisions::decision))
+                .route("/v1/pending", get(bridge::decisions::pending))
+                .route("/v1/what-if", post(bridge::decisions::what_if))
+                .route("/v1/measures", get(bridge::status::measures))
+                .route("/v1/policies", get(bridge::policies::policies))
+                .merge(steering)
                 .route("/v1/recommendations", get(recommendations::list))
                 .route(
                     "/v1/recommendations/{namespace}/{pod}",
@@ -107,8 +131,13 @@ pub fn router(app: App) -> Router {
                 .layer(axum::extract::DefaultBodyLimit::max(limits::SMALL_BODY)),
         )
         .layer(middleware::from_fn_with_state(Arc::clone(&app), limits::bound))
+        // A stream takes no place among the requests that are worked on.
+        .merge(Router::new().route("/v1/events", get(bridge::events::events)))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), auth::check));
     Router::new()
+        .route("/", get(bridge::index))
+        .route("/assets/{*path}", get(bridge::asset))
+        .route("/health", get(bridge::status::health))
         .route("/healthz", get(|| async { "ok" }))
         .route("/livez", get(live))
         .route("/readyz", get(ready))

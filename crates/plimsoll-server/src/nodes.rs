@@ -53,6 +53,16 @@ fn info(node: String, known: Vec<Known>, now: SystemTime, with_history: bool) ->
     NodeInfo { node, metrics: known.into_iter().map(row).collect() }
 }
 
+/// What was read of a node, as the dashboard has it.
+pub fn readings(app: &crate::App, node: &str) -> Vec<serde_json::Value> {
+    let now = SystemTime::now();
+    let row = |known: Known| {
+        let state = if known.stale { "stale" } else { "fresh" };
+        serde_json::json!({ "metric": known.metric, "value": known.last.value, "age_seconds": age(&known.last, now), "state": state })
+    };
+    app.telemetry.node(node, now).into_iter().map(row).collect()
+}
+
 /// The last readings of all nodes.
 #[utoipa::path(get, path = "/v1/nodes", responses(
     (status = 200, body = [NodeInfo]), (status = 401, body = Problem), (status = 503, body = Problem),

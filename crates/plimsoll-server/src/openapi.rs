@@ -1,6 +1,6 @@
 //! The description of the API.
 
-use crate::{extender, nodes, recommendations, scores};
+use crate::{bridge, extender, nodes, recommendations, scores};
 use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -10,7 +10,21 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
     info(title = "Plimsoll", description = "Suggestions for schedulers that decide themselves"),
     paths(
         scores::scores,
-        scores::policies,
+        bridge::status::health,
+        bridge::status::status,
+        bridge::status::config,
+        bridge::cluster::state,
+        bridge::cluster::nodes,
+        bridge::cluster::node,
+        bridge::decisions::decisions,
+        bridge::decisions::decision,
+        bridge::decisions::pending,
+        bridge::decisions::what_if,
+        bridge::status::measures,
+        bridge::policies::policies,
+        bridge::policies::activate,
+        bridge::policies::load,
+        bridge::events::events,
         recommendations::list,
         recommendations::get,
         recommendations::put,

@@ -1,7 +1,7 @@
 //! Recommendations: where people or programs want pods to be. They count more than any policy, among the nodes that the rules allow.
 
 use crate::Shared;
-use crate::answer::{Body, Problem, Refused};
+use crate::answer::{Body, Problem, Refused, whole};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -31,7 +31,7 @@ pub struct Recommendation {
     pub reason: Option<String>,
     /// Seconds for which it holds; until it is deleted if not given. In an answer: seconds that are left.
     #[schema(maximum = 31_536_000)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole", skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
 }
 

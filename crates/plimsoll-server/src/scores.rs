@@ -1,6 +1,6 @@
 //! `/v1/scores`: what a policy makes of the nodes that a pod may go to.
 
-use crate::answer::{Body, Problem, Refused};
+use crate::answer::{Body, Problem, Refused, whole};
 use crate::limits;
 use crate::points::points;
 use crate::{App, Shared};
@@ -9,7 +9,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::framework::MAX_NODE_SCORE;
-use plimsoll_core::policy::POLICIES;
 use plimsoll_kube::advise::{Candidates, Consultation, Judged, Placed};
 use plimsoll_kube::driver::{Input, Question};
 use serde::{Deserialize, Serialize};
@@ -29,7 +28,7 @@ pub struct ScoresRequest {
     #[serde(default)]
     policy: Option<String>,
     /// How long the answer may take, in milliseconds.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 30000)]
     deadline_ms: Option<u64>,
     /// Pods that the caller has placed since it asked last. They take room from now on.
@@ -130,24 +129,6 @@ pub async fn scores(State(app): Shared, Body(request): Body<ScoresRequest>) -> R
     let judged = app.consult(asked, deadline).await?;
     let scored = judged.into_iter().zip(recommended).map(|(judged, at)| app.scored(&profile, judged, at)).collect();
     Ok(Json(ScoresResponse { items: scored }))
-}
-
-/// A policy that may be asked for.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PolicyInfo {
-    /// Its name.
-    name: String,
-    /// What it does; nothing is said of models.
-    about: Option<&'static str>,
-}
-
-/// The policies that may be asked for, the one used where none is named first.
-#[utoipa::path(get, path = "/v1/policies", responses(
-    (status = 200, body = [PolicyInfo]), (status = 401, body = Problem), (status = 503, body = Problem),
-))]
-pub async fn policies(State(app): Shared) -> Json<Vec<PolicyInfo>> {
-    let about = |name: &str| POLICIES.iter().find(|(known, _)| *known == name).map(|(_, about)| *about);
-    Json(app.policies.iter().map(|name| PolicyInfo { name: name.clone(), about: about(name) }).collect())
 }
 
 impl App {
