@@ -252,3 +252,9 @@ fuzz-api: lab $(VENV_API)/ready ## Send the adviser what its own description all
 clean: ## Remove what was built
 	$(CARGO) clean
 	rm -rf bin
+
+# Asks what dashboards and alerts ask of schedulers at work.
+.PHONY: test-monitoring
+test-monitoring: telemetry tools lab ## The dashboard and the rules, in a real Prometheus that reads Plimsoll on the real control plane
+	$(CARGO) build --locked --package plimsoll --no-default-features
+	tests/monitoring/run $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
