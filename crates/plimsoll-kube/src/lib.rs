@@ -15,7 +15,6 @@ pub mod record;
 pub mod rights;
 pub mod run;
 pub mod said;
-pub mod serve;
 pub mod shadow;
 pub mod survey;
 #[cfg(test)]

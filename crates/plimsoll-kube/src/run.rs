@@ -7,7 +7,6 @@ use crate::lease::{Election, Elector};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::record::Recorder;
-use crate::serve::{Served, serve};
 use crate::shadow::Shadow;
 use crate::survey::Ranked;
 use crate::trace::Tracer;
@@ -28,7 +27,6 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch as channel};
 use tokio::task::JoinHandle;
@@ -47,8 +45,8 @@ pub struct Parts {
     pub advises_only: bool,
     /// How it is elected; it leads at once if not given.
     pub election: Option<Election>,
-    /// Where health and metrics are served, if anywhere.
-    pub listener: Option<TcpListener>,
+    /// The figures.
+    pub metrics: Arc<Metrics>,
     /// Where questions come in, from who serves more than that.
     pub mailbox: (Inbox, mpsc::Receiver<Input>),
     /// Becomes true once all objects are known.
@@ -84,7 +82,7 @@ impl Parts {
             host: String::new(),
             advises_only: true,
             election: None,
-            listener: None,
+            metrics: Arc::new(Metrics::new()),
             mailbox,
             ready,
             kinds: Vec::new(),
@@ -175,9 +173,7 @@ impl Drop for Watches {
 
 /// Schedules until `stop` says so: then bindings under way end, the lease is given back, and all is well.
 pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), RunError> {
-    let counted = parts.policies.iter();
-    let counted = counted.filter_map(|ranked| Some((ranked.profile.clone(), Arc::clone(ranked.counters.as_ref()?))));
-    let metrics = Arc::new(Metrics::new().with_models(counted.collect()));
+    let metrics = parts.metrics;
     // A shadow never writes, whatever happens: its fence stays closed.
     let fence = if parts.election.is_some() || parts.shadow.is_some() { Fence::closed() } else { Fence::open() };
     let api = Api::new(parts.client.clone(), fence.clone());
@@ -205,9 +201,6 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
     );
     let mut engine = on_own_thread(driver, receiver);
     let ready = parts.ready;
-    if let Some(listener) = parts.listener {
-        tokio::spawn(serve(listener, Served { metrics, ready: Arc::clone(&ready), inbox: inbox.clone() }));
-    }
     tokio::spawn(async move {
         if hear_ready.await.is_ok() {
             ready.store(true, Ordering::Release);

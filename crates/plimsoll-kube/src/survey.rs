@@ -357,7 +357,7 @@ impl NodeDetail {
                 name: pod.name.to_string(),
                 cpu_m: wanted.cpu,
                 memory: wanted.memory,
-                priority: pod.priority,
+                priority: shape.priority,
             })
         };
         let mut pod_list: Vec<_> = node.pods.iter().filter_map(pod).collect();

@@ -71,6 +71,13 @@ impl Role {
 
 /// Lets pass who knows a token, and tells what follows who it is.
 pub async fn check(State(app): Shared, mut request: Request, next: Next) -> Response {
+    if app.figures_only {
+        if request.uri().path() == "/metrics" {
+            return next.run(request).await;
+        }
+        let why = "other machines can reach this address: start with --token-file, or ask on loopback";
+        return Refused::new(StatusCode::FORBIDDEN, why).into_response();
+    }
     if let Some(role) = role(&app, &request) {
         request.extensions_mut().insert(role);
         return next.run(request).await;

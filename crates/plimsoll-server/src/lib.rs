@@ -51,6 +51,10 @@ pub struct App {
     pub token: Option<Token>,
     /// Who may read, and ask for advice.
     pub viewer_token: Option<Token>,
+    /// The figures of the engine, if it schedules.
+    pub engine_metrics: Option<Arc<plimsoll_kube::metrics::Metrics>>,
+    /// Other machines can reach it and nobody has a token: only figures are told.
+    pub figures_only: bool,
     /// What people see and steer.
     bridge: Arc<Bridge>,
     recommendations: Arc<Recommendations>,
@@ -71,6 +75,8 @@ impl App {
             binder: None,
             token: None,
             viewer_token: None,
+            engine_metrics: None,
+            figures_only: false,
             recommendations: Arc::default(),
             metrics: Metrics::default(),
             slots: Semaphore::new(limits::AT_A_TIME),
@@ -93,6 +99,7 @@ pub fn router(app: App) -> Router {
     tokio::spawn(Arc::clone(&app.bridge).follow());
     let steering = Router::new()
         .route("/v1/policies/{name}/activate", post(bridge::policies::activate))
+        .route("/v1/policies/rollback", post(bridge::policies::rollback))
         .route("/model/load", post(bridge::policies::load))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), auth::check_admin));
     let advice = Router::new()
@@ -116,6 +123,7 @@ pub fn router(app: App) -> Router {
                 .route("/v1/decisions", get(bridge::decisions::decisions))
                 .route("/v1/decisions/{id}", get(bridge::decisions::decision))
                 .route("/v1/pending", get(bridge::decisions::pending))
+                .route("/explain/{namespace}/{name}", get(bridge::decisions::explain))
                 .route("/v1/what-if", post(bridge::decisions::what_if))
                 .route("/v1/measures", get(bridge::status::measures))
                 .route("/v1/policies", get(bridge::policies::policies))

@@ -4,6 +4,7 @@ use crate::Shared;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use plimsoll_kube::driver::Question;
 use plimsoll_kube::metrics::OPEN_METRICS;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -79,6 +80,13 @@ impl Metrics {
 /// All figures, for Prometheus.
 pub async fn text(State(app): Shared) -> Response {
     let mut text = String::new();
+    if let Some(engine) = &app.engine_metrics {
+        // One that has ended is measured no more; what is known of it is still told.
+        let _ = app.bridge.ask(Question::Measure).await;
+        text = engine.text();
+        // Only the last part ends it.
+        text.truncate(text.trim_end().trim_end_matches("# EOF").len());
+    }
     // Writing to a string cannot fail.
     let _ = encode(&mut text, &app.metrics.registry);
     ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()

@@ -1,6 +1,6 @@
 //! The server with a real engine behind it; only the API server is not there.
 
-use crate::{App, Token, router};
+use crate::{App, Helm, Token, router};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
@@ -56,8 +56,10 @@ async fn server(events: Vec<Event>, change: impl FnOnce(&mut App)) -> Router {
         max_in_flight: 1,
         patience: FxHashMap::default(),
         world: World::new(Vec::new()),
+        policies: Vec::new(),
         shadow: None,
         tracer: None,
+        twin: None,
     };
     let driver = Driver::new(engine, outbox, metrics, settings, tokio::sync::oneshot::channel().0);
     tokio::spawn(driver.run(receiver));
@@ -65,7 +67,8 @@ async fn server(events: Vec<Event>, change: impl FnOnce(&mut App)) -> Router {
         inbox.send(Input::Event(event)).await.unwrap();
     }
     let ready = Arc::new(AtomicBool::new(true));
-    let mut app = App::new(inbox, ready, POLICIES.map(str::to_owned).into(), Arc::new(Store::default()));
+    let mut app =
+        App::new(inbox, ready, POLICIES.map(str::to_owned).into(), Arc::new(Store::default()), Helm::default());
     change(&mut app);
     router(app)
 }

@@ -1,5 +1,6 @@
 //! The command line of Plimsoll: it parses, calls the engine and prints.
 
+mod access;
 mod cluster;
 mod commands;
 mod connect;
@@ -7,6 +8,7 @@ mod defaults;
 mod dry_run;
 mod evaluation;
 mod figures;
+mod helm;
 mod input;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;

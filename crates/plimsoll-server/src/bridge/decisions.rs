@@ -94,6 +94,21 @@ pub async fn pending(State(app): Shared, Query(page): Query<Page>) -> Result<Jso
     Ok(Json(page.of(rows, key)))
 }
 
+/// Why a pod is where it is, or waits: every node with what is said of it.
+#[utoipa::path(get, path = "/explain/{namespace}/{name}", params(("namespace" = String, Path), ("name" = String, Path)), responses((status = 200, description = "What is known of the pod"), (status = 401, body = Problem), (status = 404, body = Problem), (status = 503, body = Problem)))]
+pub async fn explain(
+    State(app): Shared,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Json<Value>, Refused> {
+    let asked = (namespace.clone(), name.clone());
+    match app.bridge.ask(|answer| Question::Explain(asked.0, asked.1, answer)).await? {
+        Some(explained) => Ok(Json(serde_json::to_value(&explained).unwrap_or_default())),
+        None => {
+            Err(Refused::new(StatusCode::NOT_FOUND, format!("there is no pod {namespace}/{name}, or it has ended")))
+        }
+    }
+}
+
 /// What is asked.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

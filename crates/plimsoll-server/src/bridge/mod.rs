@@ -138,8 +138,8 @@ pub struct Bridge {
     updates: broadcast::Sender<Update>,
     started: Instant,
     started_at: SystemTime,
-    /// The policies that were active before, the last at the end.
-    before: Mutex<Vec<(String, String)>>,
+    /// The policies before each switch, the last at the end.
+    before: Mutex<Vec<Vec<(String, String)>>>,
 }
 
 impl Bridge {
@@ -293,7 +293,7 @@ impl Bridge {
     }
 
     /// Asks the engine.
-    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Result<T, Refused> {
+    pub(crate) async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Result<T, Refused> {
         let (answer, answered) = oneshot::channel();
         self.inbox.send(Input::Ask(question(answer))).await.map_err(|_| Refused::ended())?;
         answered.await.map_err(|_| Refused::ended())

@@ -6,6 +6,7 @@ use crate::answer::{Body, Problem, Refused};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use plimsoll_core::policy::Policy;
 use plimsoll_kube::driver::Question;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,6 +31,13 @@ pub async fn activate(State(app): Shared, Path(name): Path<String>) -> Result<Js
         ));
     }
     app.bridge.switch(&name, None).await?;
+    Ok(Json(app.bridge.policies()))
+}
+
+/// Has the policies rank again that did before the last switch.
+#[utoipa::path(post, path = "/v1/policies/rollback", responses((status = 200, description = "The policies as they are now"), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)))]
+pub async fn rollback(State(app): Shared) -> Result<Json<Value>, Refused> {
+    app.bridge.back().await?;
     Ok(Json(app.bridge.policies()))
 }
 
@@ -75,6 +83,39 @@ impl Bridge {
         self.read(|view| view.policies.first().map(|(profile, _)| profile.clone()))
     }
 
+    fn remember(&self, policies: Vec<(String, String)>) {
+        let mut before = lock(&self.before);
+        before.push(policies);
+        let excess = before.len().saturating_sub(REMEMBERED);
+        before.drain(..excess);
+    }
+
+    /// Has the policies rank again that did before the last switch.
+    async fn back(&self) -> Result<(), Refused> {
+        let last = lock(&self.before).pop();
+        let Some(last) = last else {
+            return Err(Refused::new(StatusCode::CONFLICT, "nothing was switched since the start"));
+        };
+        for (profile, policy) in last {
+            self.set(&profile, &policy, (self.helm.load)(&policy).map_err(Refused::unprocessable)?).await?;
+        }
+        self.tell_policies().await
+    }
+
+    async fn set(&self, profile: &str, name: &str, policy: Box<dyn Policy>) -> Result<(), Refused> {
+        let ask = |answer| Question::SetPolicy(profile.to_owned(), name.to_owned(), policy, answer);
+        match self.ask(ask).await? {
+            true => Ok(()),
+            false => Err(Refused::new(StatusCode::NOT_FOUND, format!("there is no profile {profile:?}"))),
+        }
+    }
+
+    async fn tell_policies(&self) -> Result<(), Refused> {
+        self.look().await?;
+        let _ = self.updates.send(super::Update::new("policy", &self.policies()));
+        Ok(())
+    }
+
     /// Has a policy rank for a profile, or for all. It is read before anything changes: one that cannot be leaves all as it is.
     async fn switch(&self, name: &str, profile: Option<&str>) -> Result<(), Refused> {
         let known = self.read(|view| view.policies.clone());
@@ -85,18 +126,9 @@ impl Bridge {
         let loaded: Result<Vec<_>, String> = of.iter().map(|_| (self.helm.load)(name)).collect();
         let loaded = loaded.map_err(Refused::unprocessable)?;
         for (profile, policy) in of.iter().zip(loaded) {
-            let ask = |answer| Question::SetPolicy(profile.clone(), name.to_owned(), policy, answer);
-            if !self.ask(ask).await? {
-                return Err(Refused::new(StatusCode::NOT_FOUND, format!("there is no profile {profile:?}")));
-            }
+            self.set(profile, name, policy).await?;
         }
-        let mut before = lock(&self.before);
-        before.extend(known);
-        let excess = before.len().saturating_sub(REMEMBERED);
-        before.drain(..excess);
-        drop(before);
-        self.look().await?;
-        let _ = self.updates.send(super::Update::new("policy", &self.policies()));
-        Ok(())
+        self.remember(known);
+        self.tell_policies().await
     }
 }

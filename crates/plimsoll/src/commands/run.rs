@@ -1,24 +1,29 @@
 //! `plimsoll run`
 
 use crate::Verdict;
+use crate::access::Access;
 use crate::connect::{self, ConnectArgs};
+use crate::helm::helm;
 use crate::output::Output;
 use crate::section::{self, Section};
 use crate::telemetry;
 use anyhow::{Context, Result, bail};
 use plimsoll_core::config::{Configuration, Profile};
+use plimsoll_core::policy::Counters;
 use plimsoll_kube::driver::Inbox;
 use plimsoll_kube::lease::Election;
+use plimsoll_kube::metrics::Metrics;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, RunError, run as schedule};
+use plimsoll_kube::survey::Ranked;
 use plimsoll_kube::trace::Tracer;
+use plimsoll_kube::twin::Twin;
+use plimsoll_server::App;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -46,9 +51,15 @@ pub struct Args {
     /// or on standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
     shadow: Option<PathBuf>,
-    /// Where health and metrics are served; `off` for nowhere
+    /// Where health, metrics, the API and the dashboard are served; `off` for nowhere. Beyond loopback without --token-file: health and metrics
+    /// alone
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10259")]
     listen: String,
+    #[command(flatten)]
+    access: Access,
+    /// Also reckon what the cluster would be like under the default policy, for comparison; it takes as much memory again
+    #[arg(long)]
+    compare: bool,
     /// A Prometheus that tells how busy nodes are, by its URL
     #[arg(long, value_name = "URL")]
     prometheus: Option<String>,
@@ -91,7 +102,23 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     };
     connect::check_rights(&client, needed).await?;
     let (inbox, receiver) = Inbox::new();
-    telemetry::start(&section.telemetry, args.prometheus.as_deref(), &client, &inbox)?;
+    let store = telemetry::start(&section.telemetry, args.prometheus.as_deref(), &client, &inbox)?;
+    let (metrics, ready) = (Arc::new(Metrics::new().with_models(counted(&policies))), Arc::default());
+    let twin =
+        args.compare.then(|| Twin::start(configuration, section.node_kinds(folder)?).map_err(anyhow::Error::from));
+    let twin = twin.transpose()?;
+    let mut stop = stop_signal()?;
+    if args.listen != "off" {
+        let mode = if args.shadow.is_some() { "shadow" } else { "schedule" };
+        let named = policies.iter().map(|ranked| ranked.policy.clone()).collect();
+        let helm = helm(mode, configuration, section, named, twin.as_ref().map(Twin::totals));
+        let profiles = configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
+        let mut app = App::new(inbox.clone(), Arc::clone(&ready), profiles, store, helm);
+        app.engine_metrics = Some(Arc::clone(&metrics));
+        let url = args.access.serve(&args.listen, app, stop.clone()).await?;
+        out.note(&format!("health, metrics, API and dashboard at {url}"));
+    }
+    stop.mark_unchanged();
     let parts = Parts {
         client,
         lease_client: kube::Client::try_from(connection).context("the cluster cannot be reached")?,
@@ -99,9 +126,10 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
         host,
         advises_only: false,
         election,
-        listener: listener(&args.listen, out).await?,
+        metrics,
+        twin,
         mailbox: (inbox, receiver),
-        ready: Arc::default(),
+        ready,
         kinds,
         policies,
         max_in_flight: section.guard_rails.max_in_flight,
@@ -109,7 +137,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
         shadow: args.shadow.as_deref().map(book).transpose()?,
         tracer: tracer()?,
     };
-    match schedule(parts, stop_signal()?).await {
+    match schedule(parts, stop).await {
         Ok(()) => Ok(Verdict::Good),
         // Whoever restarts us gives us a fresh start.
         Err(RunError::Deposed) => {
@@ -155,15 +183,9 @@ fn election(args: &Args, configuration: &Configuration, host: &str) -> Option<El
     })
 }
 
-async fn listener(address: &str, out: &Output) -> Result<Option<TcpListener>> {
-    if address == "off" {
-        return Ok(None);
-    }
-    let address: SocketAddr =
-        address.parse().with_context(|| format!("--listen {address}: not an address and port"))?;
-    let listener = TcpListener::bind(address).await.with_context(|| format!("--listen {address}"))?;
-    out.note(&format!("health and metrics at http://{}", listener.local_addr()?));
-    Ok(Some(listener))
+/// What models count, by profile.
+pub fn counted(policies: &[Ranked]) -> Vec<(String, Arc<Counters>)> {
+    policies.iter().filter_map(|ranked| Some((ranked.profile.clone(), Arc::clone(ranked.counters.as_ref()?)))).collect()
 }
 
 /// The book of a shadow; one that is there goes on.

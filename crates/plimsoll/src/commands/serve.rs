@@ -1,8 +1,10 @@
 //! `plimsoll serve`
 
 use crate::Verdict;
-use crate::commands::run::stop_signal;
+use crate::access::Access;
+use crate::commands::run::{counted, stop_signal};
 use crate::connect::{self, ConnectArgs};
+use crate::helm::helm;
 use crate::output::Output;
 use crate::section::{self, Section};
 use crate::telemetry;
@@ -12,10 +14,11 @@ use plimsoll_core::engine::Engine;
 use plimsoll_kube::api::Api;
 use plimsoll_kube::driver::Inbox;
 use plimsoll_kube::fence::Fence;
+use plimsoll_kube::metrics::Metrics;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, run as follow};
 use plimsoll_kube::survey::Ranked;
-use plimsoll_server::{App, Listener, Tls, Token, router};
+use plimsoll_server::{App, router};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,15 +40,8 @@ pub struct Args {
     /// Where it is served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10270")]
     listen: SocketAddr,
-    /// A file with a token that whoever asks must send; needed where other machines can reach the address
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// A certificate, with those that sign it, as PEM: it is served by TLS
-    #[arg(long, value_name = "FILE", requires = "tls_key_file")]
-    tls_cert_file: Option<PathBuf>,
-    /// The key of the certificate, as PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
-    tls_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    access: Access,
     /// Bind pods where an extender is asked to
     #[arg(long)]
     bind: bool,
@@ -72,14 +68,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let policies = ranked.iter().map(|ranked| ranked.profile.clone()).collect();
     let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     let kinds = section.node_kinds(folder)?;
-    let token = args
-        .token_file
-        .as_deref()
-        .map(|file| Token::read(file).with_context(|| format!("--token-file {}: it cannot be read", file.display())));
-    let token = token.transpose()?;
-    let tls = args.tls_cert_file.clone().zip(args.tls_key_file.clone());
-    let tls = tls.map(|(certificate, key)| Tls { certificate, key });
-    let listener = Listener::bind(args.listen, tls, token.is_some()).await?;
+    let listener = args.access.listen(args.listen, true).await?;
     let connection = args.connect.config(None).await?;
     let client = connect::client(connection).await?;
     let needed = if args.bind { rights::to_bind() } else { rights::to_read() };
@@ -87,8 +76,12 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let (inbox, receiver) = Inbox::new();
     let store = telemetry::start(&section.telemetry, args.prometheus.as_deref(), &client, &inbox)?;
     let ready = Arc::default();
-    let mut app = App::new(inbox.clone(), Arc::clone(&ready), policies, store);
-    app.token = token;
+    let metrics = Arc::new(Metrics::new().with_models(counted(&ranked)));
+    let named = ranked.iter().map(|ranked| ranked.policy.clone()).collect();
+    let helm = helm("advise", configuration, section, named, None);
+    let mut app = App::new(inbox.clone(), Arc::clone(&ready), policies, store, helm);
+    args.access.guard(&mut app)?;
+    app.engine_metrics = Some(Arc::clone(&metrics));
     app.binder = args.bind.then(|| Api::new(client.clone(), Fence::open()));
     out.note(&format!("suggestions at {}", listener.url()));
     let mut stop = stop_signal()?;
@@ -97,7 +90,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let stopped = async move { drop(stop_serving.changed().await) };
     let server = tokio::spawn(listener.serve(router(app), stopped));
     stop.mark_unchanged();
-    let parts = Parts { kinds, policies: ranked, ..Parts::adviser(client, engine, (inbox, receiver), ready) };
+    let parts = Parts { kinds, policies: ranked, metrics, ..Parts::adviser(client, engine, (inbox, receiver), ready) };
     follow(parts, stop).await?;
     server.await?.context("the server ended")?;
     Ok(Verdict::Good)

@@ -11,7 +11,7 @@ use plimsoll_kube::driver::{Inbox, Input};
 use plimsoll_kube::run::{Parts, run as follow};
 use plimsoll_kube::world::Measured;
 use plimsoll_lab::{Lab, Options, Scheduler, Shape, User};
-use plimsoll_server::{App, Listener, Recommendations, router};
+use plimsoll_server::{App, Helm, Listener, Recommendations, router};
 use plimsoll_telemetry::Store;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ impl Adviser {
         let address = listener.url();
         let (inbox, receiver) = Inbox::new();
         let (ready, telemetry): (Arc<AtomicBool>, Arc<Store>) = Default::default();
-        let app = App::new(inbox.clone(), Arc::clone(&ready), policies, Arc::clone(&telemetry));
+        let app = App::new(inbox.clone(), Arc::clone(&ready), policies, Arc::clone(&telemetry), Helm::default());
         let recommendations = app.recommendations();
         let (tell_stop, stop) = watch::channel(false);
         let mut stopped = stop.clone();

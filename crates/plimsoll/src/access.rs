@@ -1,0 +1,62 @@
+//! Who may ask what is served: tokens and certificates.
+
+use anyhow::{Context, Result};
+use plimsoll_server::{App, Listener, Tls, Token, router};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use tokio::sync::watch;
+
+/// Who may ask.
+#[derive(Debug, clap::Args)]
+pub struct Access {
+    /// A file with a token that whoever asks must send; needed where other machines can reach the address
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// A file with a token for those who may read and ask for advice, but change nothing
+    #[arg(long, value_name = "FILE")]
+    viewer_token_file: Option<PathBuf>,
+    /// A certificate, with those that sign it, as PEM: it is served by TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// The key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_key_file: Option<PathBuf>,
+}
+
+impl Access {
+    /// Takes an address; whether anybody has a token.
+    pub async fn listen(&self, address: SocketAddr, needs_token: bool) -> Result<Listener> {
+        let tls = self.tls_cert_file.clone().zip(self.tls_key_file.clone());
+        let tls = tls.map(|(certificate, key)| Tls { certificate, key });
+        Ok(Listener::bind(address, tls, self.has_token() || !needs_token).await?)
+    }
+
+    /// Gives the tokens to what is served.
+    pub fn guard(&self, app: &mut App) -> Result<()> {
+        app.token = token("--token-file", self.token_file.as_deref())?;
+        app.viewer_token = token("--viewer-token-file", self.viewer_token_file.as_deref())?;
+        Ok(())
+    }
+
+    fn has_token(&self) -> bool {
+        self.token_file.is_some() || self.viewer_token_file.is_some()
+    }
+
+    /// Serves at an address until a signal; where. Where other machines can reach it and nobody has a token, health and metrics alone are served.
+    pub async fn serve(&self, address: &str, mut app: App, mut stop: watch::Receiver<bool>) -> Result<String> {
+        let address: SocketAddr =
+            address.parse().with_context(|| format!("--listen {address}: not an address and port"))?;
+        let listener = self.listen(address, false).await?;
+        self.guard(&mut app)?;
+        app.figures_only = !address.ip().is_loopback() && !self.has_token();
+        let url = listener.url();
+        tokio::spawn(listener.serve(router(app), async move { drop(stop.changed().await) }));
+        Ok(url)
+    }
+}
+
+fn token(option: &str, file: Option<&Path>) -> Result<Option<Token>> {
+    let read =
+        |file: &Path| Token::read(file).with_context(|| format!("{option} {}: it cannot be read", file.display()));
+    file.map(read).transpose()
+}
