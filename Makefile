@@ -140,6 +140,17 @@ $(TELEMETRY)/prometheus:
 	for package in *.deb; do dpkg -x "$$package" .; done; \
 	mkdir -p $(CURDIR)/$(TELEMETRY); cp usr/bin/prometheus usr/bin/prometheus-node-exporter $(CURDIR)/$(TELEMETRY)
 
+# The dashboard, which is part of the program that is built after it.
+.PHONY: web
+web: web/dist/index.html ## Build the dashboard into web/dist
+
+web/dist/index.html: web/package-lock.json $(shell find web/src web/public web/index.html web/vite.config.ts)
+	cd web && npm ci --no-audit --no-fund && npm run build
+
+.PHONY: test-web
+test-web: ## The dashboard in a real Chromium, its size, and its own checks
+	cd web && npm ci --no-audit --no-fund && npm test
+
 .PHONY: plugin
 plugin: ## Build kube-scheduler with the plugin that asks a Plimsoll server for scores; bin/plimsoll-kube-scheduler
 	cd plugin && go build -trimpath -ldflags "$(LAB_FLAGS)" -o ../bin/plimsoll-kube-scheduler ./cmd/kube-scheduler

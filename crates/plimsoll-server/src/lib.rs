@@ -4,6 +4,8 @@
 mod answer;
 mod auth;
 mod bridge;
+#[cfg(test)]
+mod bridge_tests;
 mod extender;
 mod limits;
 mod listen;
@@ -144,6 +146,7 @@ pub fn router(app: App) -> Router {
         .layer(middleware::from_fn_with_state(Arc::clone(&app), auth::check));
     Router::new()
         .route("/", get(bridge::index))
+        .route("/mark.svg", get(bridge::mark))
         .route("/assets/{*path}", get(bridge::asset))
         .route("/health", get(bridge::status::health))
         .route("/healthz", get(|| async { "ok" }))

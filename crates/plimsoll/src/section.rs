@@ -247,7 +247,11 @@ impl Section {
         }
         let mut engine = Engine::new(configuration, seed);
         let mut ranked = Vec::new();
-        for (profile, name) in chosen {
+        for profile in profiles {
+            let Some(name) = chosen.remove(&profile) else {
+                ranked.push(Ranked { profile, policy: "default".to_owned(), counters: None });
+                continue;
+            };
             let policy = self.policy(&name)?;
             ranked.push(Ranked { profile: profile.clone(), policy: name, counters: policy.counters() });
             engine.set_policy(&profile, policy);

@@ -8,7 +8,7 @@ mod page;
 pub mod policies;
 pub mod status;
 
-pub use page::{asset, index};
+pub use page::{asset, index, mark};
 
 use crate::answer::Refused;
 use axum::body::Bytes;

@@ -19,6 +19,11 @@ pub async fn index() -> Response {
     file("index.html", "no-cache")
 }
 
+/// The mark of the page.
+pub async fn mark() -> Response {
+    file("mark.svg", "no-cache")
+}
+
 /// A file of the page; its name changes with its content.
 pub async fn asset(Path(path): Path<String>) -> Response {
     file(&format!("assets/{path}"), "public, max-age=31536000, immutable")

@@ -22,7 +22,7 @@ pub async fn policies(State(app): Shared) -> Json<Value> {
 }
 
 /// Has a policy rank from the next decision on, for all profiles.
-#[utoipa::path(post, path = "/v1/policies/{name}/activate", params(("name" = String, Path, description = "The policy; its slashes as %2F")), responses((status = 200, description = "The policies as they are now"), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 408, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)))]
+#[utoipa::path(post, path = "/v1/policies/{name}/activate", params(("name" = String, Path, description = "The policy; its slashes as %2F")), responses((status = 200, description = "The policies as they are now"), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub async fn activate(State(app): Shared, Path(name): Path<String>) -> Result<Json<Value>, Refused> {
     if !(app.bridge.helm.catalogue)().iter().any(|entry| entry.name == name) {
         return Err(Refused::new(
@@ -53,7 +53,7 @@ pub struct LoadRequest {
 }
 
 /// Has a model rank from the next decision on.
-#[utoipa::path(post, path = "/model/load", request_body = LoadRequest, responses((status = 200, description = "The policy that ranks now"), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 408, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)))]
+#[utoipa::path(post, path = "/model/load", request_body = LoadRequest, responses((status = 200, description = "The policy that ranks now"), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub async fn load(State(app): Shared, Body(request): Body<LoadRequest>) -> Result<Json<Value>, Refused> {
     if !(app.bridge.helm.catalogue)().iter().any(|entry| entry.name == request.path) {
         let why = format!("{:?} is none of the models and policies that /v1/policies lists", request.path);
@@ -118,6 +118,10 @@ impl Bridge {
 
     /// Has a policy rank for a profile, or for all. It is read before anything changes: one that cannot be leaves all as it is.
     async fn switch(&self, name: &str, profile: Option<&str>) -> Result<(), Refused> {
+        if self.helm.mode == "advise" {
+            let why = "an adviser's policies are asked for by name; start it with others, or ask for another";
+            return Err(Refused::new(StatusCode::CONFLICT, why));
+        }
         let known = self.read(|view| view.policies.clone());
         let of: Vec<String> = match profile {
             Some(profile) => vec![profile.to_owned()],

@@ -78,6 +78,9 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         }
         configuration.profiles[0].scheduler_name.clone_from(name);
     }
+    if !configuration.extenders.is_empty() {
+        tracing::warn!("the configuration names extenders; they are not asked");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(live(&args, &configuration, &section, out));
     connect::leave(runtime);

@@ -8,19 +8,20 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use plimsoll_core::engine::Engine;
 use plimsoll_kube::driver::{Inbox, Input};
-use plimsoll_kube::run::{Parts, run as follow};
+use plimsoll_kube::run::{Parts, RunError, run as follow};
 use plimsoll_kube::world::Measured;
 use plimsoll_lab::{Lab, Options, Scheduler, Shape, User};
 use plimsoll_server::{App, Helm, Listener, Recommendations, router};
-use plimsoll_telemetry::Store;
+use plimsoll_telemetry::{CPU_PERCENT, Store};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 /// The profile of kube-scheduler that asks, and the one that does not.
 pub const ADVISED: &str = "advised";
@@ -34,11 +35,11 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// A cluster with an adviser.
 pub struct Site {
+    /// Whom the scheduler asks; it ends before the lab does.
+    pub adviser: Adviser,
     lab: Option<Lab>,
     /// The cluster.
     pub client: Client,
-    /// Whom the scheduler asks.
-    pub adviser: Adviser,
     /// What the deployments here are labelled with.
     experiment: &'static str,
 }
@@ -54,8 +55,16 @@ pub struct Adviser {
     /// What is measured.
     pub telemetry: Arc<Store>,
     ready: Arc<AtomicBool>,
-    /// Ends it.
+    /// Follows the cluster; it ends with this.
+    follows: JoinHandle<Result<(), RunError>>,
+    /// Ends what is served.
     _stop: watch::Sender<bool>,
+}
+
+impl Drop for Adviser {
+    fn drop(&mut self) {
+        self.follows.abort();
+    }
 }
 
 impl Adviser {
@@ -77,8 +86,8 @@ impl Adviser {
         let mut stopped = stop.clone();
         tokio::spawn(listener.serve(router(app), async move { drop(stopped.changed().await) }));
         let parts = Parts::adviser(client, engine, (inbox.clone(), receiver), Arc::clone(&ready));
-        tokio::spawn(follow(parts, stop));
-        Ok(Self { address, inbox, recommendations, telemetry, ready, _stop: tell_stop })
+        let follows = tokio::spawn(follow(parts, stop));
+        Ok(Self { follows, address, inbox, recommendations, telemetry, ready, _stop: tell_stop })
     }
 
     /// Waits until all objects of the cluster are known.
@@ -153,6 +162,19 @@ impl Site {
     /// Whether it is a lab, whose nodes are not there.
     pub fn is_lab(&self) -> bool {
         self.lab.is_some()
+    }
+
+    /// Waits until telemetry tells of all nodes; whether it does.
+    pub async fn is_measured(&self) -> Result<bool> {
+        let (nodes, begin) = (self.nodes().await?, Instant::now());
+        let fresh = |node: &String| self.adviser.telemetry.fresh(node, CPU_PERCENT, SystemTime::now()).is_some();
+        while begin.elapsed() < PATIENCE {
+            if nodes.iter().all(fresh) {
+                return Ok(true);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(false)
     }
 
     /// The names of the nodes that pods may be placed on.

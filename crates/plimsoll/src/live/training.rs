@@ -224,6 +224,12 @@ async fn site(args: &LiveArgs, engine: Engine) -> Result<Site> {
             ..TelemetrySection::default()
         };
         telemetry::follow(&section, None, &site.client, &site.adviser.inbox, &site.adviser.telemetry)?;
+        if !site.is_measured().await? {
+            tracing::warn!(
+                address,
+                "Prometheus does not tell of all nodes; what is not measured counts as it is asked for"
+            );
+        }
     }
     Ok(site)
 }
