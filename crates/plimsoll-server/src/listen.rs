@@ -77,7 +77,7 @@ impl Listener {
             stop.await;
             ending.graceful_shutdown(Some(LAST));
         });
-        let service = router.into_make_service();
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
         match self.tls {
             Some(tls) => {
                 let mut server = axum_server::from_tcp_rustls(self.socket, tls)?.handle(handle);
