@@ -143,6 +143,9 @@ impl Metrics {
         to.register("scheduler_pod_scheduling_sli_duration_seconds", words, self.waits.clone());
         let words = "Number of running tasks split by the work they do such as binding";
         to.register("scheduler_goroutines", words, self.binding.clone());
+        // Under the names that learning schedulers before us had, too.
+        to.register("drl_scheduler_schedule_attempts", "Attempts to schedule pods", self.attempts.clone());
+        to.register("drl_scheduler_schedule_duration_seconds", "How long attempts took", self.durations.clone());
         to.register_collector(Box::new(Queued(Arc::clone(&self.figures))));
         self
     }

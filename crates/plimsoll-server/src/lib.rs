@@ -1,4 +1,4 @@
-//! What Plimsoll says to schedulers that decide themselves: suggestions for a plugin or any other program, the endpoints of a scheduler
+//! All that is served over HTTP: what people see and steer (`bridge`), suggestions for a plugin or any other program, the endpoints of a scheduler
 //! extender, recommendations that people or programs set, and what is known of nodes. Nothing is decided here: the engine is asked.
 
 mod answer;

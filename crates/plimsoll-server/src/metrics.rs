@@ -87,6 +87,7 @@ pub async fn text(State(app): Shared) -> Response {
         // Only the last part ends it.
         text.truncate(text.trim_end().trim_end_matches("# EOF").len());
     }
+    app.bridge.write_figures(&app, &mut text);
     // Writing to a string cannot fail.
     let _ = encode(&mut text, &app.metrics.registry);
     ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()

@@ -4,6 +4,7 @@
 pub mod cluster;
 pub mod decisions;
 pub mod events;
+mod figures;
 mod page;
 pub mod policies;
 pub mod status;
