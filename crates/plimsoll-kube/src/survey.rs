@@ -104,7 +104,7 @@ pub struct Decision {
     pub policy: String,
     /// `model` or `heuristic`.
     pub decided_by: &'static str,
-    /// Why a model did not decide: `outside`, `not-finite` or `late`.
+    /// Why a model did not decide: `unlike-training`, `not-a-number` or `late`.
     pub fallback: Option<&'static str>,
     /// How long it took.
     pub milliseconds: f64,
@@ -145,7 +145,7 @@ struct Counted {
 }
 
 /// The causes for which a model leaves a decision to its heuristic, in the order of [`causes`].
-const CAUSES: [&str; 3] = ["outside", "not-finite", "late"];
+const CAUSES: [&str; 3] = ["unlike-training", "not-a-number", "late"];
 
 fn causes(counters: &Counters) -> [u64; 3] {
     use std::sync::atomic::Ordering::Relaxed;
