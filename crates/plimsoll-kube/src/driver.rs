@@ -19,7 +19,7 @@ use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, 
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reserve::Reservation;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -54,6 +54,8 @@ pub enum Question {
     Counts(oneshot::Sender<Counts>),
     /// That figures about the queue and the cluster be put among the metrics.
     Measure(oneshot::Sender<()>),
+    /// The users that pods name, to whom latencies are to be measured.
+    Users(oneshot::Sender<BTreeSet<String>>),
     /// The pods that are not placed.
     Pending(oneshot::Sender<Vec<PendingPod>>),
     /// Why a pod goes where it goes, or waits: namespace and name.
@@ -408,6 +410,7 @@ impl Driver {
                 }
                 let _ = answer.send(is_there);
             }
+            Question::Users(answer) => drop(answer.send(self.world.users())),
             Question::Pending(answer) => drop(answer.send(self.engine.pending())),
             Question::Explain(namespace, name, answer) => {
                 drop(answer.send(self.chronicle.explain(&mut self.engine, &namespace, &name)));

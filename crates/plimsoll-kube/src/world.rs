@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use plimsoll_core::engine::{Engine, Event, Object};
 use plimsoll_core::state::{NodeId, pod_key};
 use plimsoll_core::telemetry::{PodTelemetry, PowerCurve, Usage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,10 +59,14 @@ pub struct World {
     measured: BTreeMap<String, Measured>,
     /// What the kind of a node says, by node.
     by_kind: BTreeMap<String, f64>,
+    /// The users that pods name, by the UID of the pod.
+    users: BTreeMap<String, String>,
 }
 
 /// The annotations that say what latency a pod bears, in milliseconds.
 const LATENCY: [&str; 2] = ["latencySoftConstraint", "latencyHardConstraint"];
+/// The annotation that says where a pod's users are: `host:port`, or `http://host:port/path`.
+const LATENCY_TARGET: &str = "plimsoll.dev/latency-target";
 /// The resource of whole GPUs.
 pub const GPU: &str = "nvidia.com/gpu";
 /// A whole GPU, in thousandths.
@@ -71,7 +75,7 @@ const WHOLE: u32 = 1000;
 /// What an event is about, after the event itself was taken in.
 enum About {
     Node(Box<Node>),
-    Pod { uid: String, told: Option<PodTelemetry>, node: Option<String> },
+    Pod { uid: String, told: Option<PodTelemetry>, node: Option<String>, user: Option<String> },
     Else,
 }
 
@@ -81,7 +85,13 @@ pub struct Told(About);
 impl World {
     /// The first of these kinds that a node is of says what it is like.
     pub fn new(kinds: Vec<NodeKind>) -> Self {
-        Self { kinds, start: Instant::now(), measured: BTreeMap::new(), by_kind: BTreeMap::new() }
+        Self {
+            kinds,
+            start: Instant::now(),
+            measured: BTreeMap::new(),
+            by_kind: BTreeMap::new(),
+            users: BTreeMap::new(),
+        }
     }
 
     /// The time, on the clock of what is told. It counts from the start of the process: models reckon with small numbers.
@@ -97,11 +107,13 @@ impl World {
                 uid: pod_key(&pod.metadata),
                 told: Some(pod_telemetry(pod)),
                 node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+                user: pod.metadata.annotations.as_ref().and_then(|all| all.get(LATENCY_TARGET).cloned()),
             },
             Event::Delete(Object::Pod(pod)) => About::Pod {
                 uid: pod_key(&pod.metadata),
                 told: None,
                 node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+                user: None,
             },
             _ => About::Else,
         })
@@ -132,7 +144,11 @@ impl World {
                     });
                 }
             }
-            About::Pod { uid, told, node } => {
+            About::Pod { uid, told, node, user } => {
+                match user {
+                    Some(user) => self.users.insert(uid.clone(), user),
+                    None => self.users.remove(&uid),
+                };
                 if let (Some(told), Some(id)) = (told, state.pod_id(&uid))
                     && state.telemetry.pod(id) != told
                 {
@@ -160,6 +176,11 @@ impl World {
                 state.tell(id, |known| (known.latency_ms, known.usage) = (latency, usage));
             }
         }
+    }
+
+    /// The users that pods name, to whom latencies are to be measured.
+    pub fn users(&self) -> BTreeSet<String> {
+        self.users.values().cloned().collect()
     }
 
     /// A node is awake since it has pods.
@@ -324,6 +345,20 @@ mod tests {
         engine.apply(Duration::ZERO, gone).unwrap();
         world.tell(&mut engine, told);
         assert!(!awake(&engine));
+    }
+
+    #[test]
+    fn users_are_known_for_as_long_as_a_pod_names_them() {
+        let mut world = World::new(Vec::new());
+        let mut named = pod(None);
+        named.metadata.annotations.get_or_insert_default().insert(LATENCY_TARGET.to_owned(), "10.0.0.1:80".to_owned());
+        let mut engine = engine_with(&mut world, vec![Event::apply(named.clone())]);
+        assert_eq!(world.users(), ["10.0.0.1:80".to_owned()].into());
+        let gone = Event::delete(named);
+        let told = world.look(&gone);
+        engine.apply(Duration::ZERO, gone).unwrap();
+        world.tell(&mut engine, told);
+        assert_eq!(world.users(), BTreeSet::new());
     }
 
     #[test]

@@ -79,6 +79,8 @@ pub struct TelemetrySection {
     pub prometheus: Option<PrometheusSection>,
     /// Whether the resource metrics API is asked, which metrics-server serves.
     pub resource_metrics: bool,
+    /// Plimsoll's agents, which are told whom to measure the latency to.
+    pub agents: Option<AgentsSection>,
     /// How often everything is read, in seconds.
     pub interval_seconds: f64,
     /// After how many seconds a reading does not count any more.
@@ -92,10 +94,27 @@ impl Default for TelemetrySection {
         Self {
             prometheus: None,
             resource_metrics: false,
+            agents: None,
             interval_seconds: 15.0,
             stale_after_seconds: 60.0,
             window_seconds: 600.0,
         }
+    }
+}
+
+/// Plimsoll's agents.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AgentsSection {
+    /// Where they listen on every node.
+    pub port: u16,
+    /// A file with their token.
+    pub token_file: Option<PathBuf>,
+}
+
+impl Default for AgentsSection {
+    fn default() -> Self {
+        Self { port: 9178, token_file: None }
     }
 }
 

@@ -2,14 +2,16 @@
 
 use crate::section::{PrometheusSection, TelemetrySection};
 use anyhow::{Context, Result};
-use plimsoll_kube::driver::{Inbox, Input};
+use plimsoll_kube::driver::{Inbox, Input, Question};
 use plimsoll_kube::world::Measured;
 use plimsoll_telemetry::{
-    CPU_CORES, CPU_PERCENT, LATENCY_MS, MEMORY_AVAILABLE_GB, MEMORY_USED_GB, Prometheus, Query, ResourceMetrics,
-    Settings, Store, preset, presets,
+    Agents, CPU_CORES, CPU_PERCENT, LATENCY_MS, MEMORY_AVAILABLE_GB, MEMORY_USED_GB, Prometheus, Query,
+    ResourceMetrics, Settings, Store, preset, presets,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tokio::sync::oneshot;
 
 /// Begins to read, and to tell the engine; `address` is a Prometheus that counts more than that of the section.
 pub fn start(
@@ -50,6 +52,15 @@ pub fn follow(
     if section.resource_metrics {
         tokio::spawn(ResourceMetrics::new(client.clone(), interval, Arc::clone(store)).run());
     }
+    if let Some(section) = &section.agents {
+        let token = section.token_file.as_ref().map(|file| {
+            let text = std::fs::read_to_string(file);
+            text.map(|text| text.trim().to_owned())
+                .with_context(|| format!("telemetry.agents.tokenFile {}: cannot be read", file.display()))
+        });
+        let agents = Agents::new(client.clone(), section.port, token.transpose()?).map_err(anyhow::Error::msg)?;
+        tokio::spawn(send_users(agents, interval, inbox.clone()));
+    }
     if is_read {
         tokio::spawn(tell(Arc::clone(store), interval, inbox.clone()));
     }
@@ -68,6 +79,32 @@ fn queries(asked: &PrometheusSection) -> Result<Vec<Query>> {
     queries.retain(|query| !asked.queries.iter().any(|given| given.metric == query.metric));
     queries.extend(asked.queries.iter().cloned());
     Ok(queries)
+}
+
+/// An agent that was started anew has forgotten whom to measure: it is told again after so many intervals.
+const REMINDER: u32 = 20;
+
+/// Tells agents which users pods name, when they change and every now and then, until the engine ends.
+async fn send_users(agents: Agents, interval: Duration, inbox: Inbox) {
+    let mut ticks = tokio::time::interval(interval);
+    let (mut told, mut since) = (BTreeSet::new(), 0);
+    loop {
+        ticks.tick().await;
+        let (answer, users) = oneshot::channel();
+        let asked = inbox.send(Input::Ask(Question::Users(answer))).await;
+        let Ok(users) = (if asked.is_ok() { users.await.map_err(drop) } else { Err(()) }) else { return };
+        since += 1;
+        if users == told && (since < REMINDER || users.is_empty()) {
+            continue;
+        }
+        since = 0;
+        match agents.measure(&users).await {
+            Ok((nodes, None)) => tracing::info!(nodes, users = users.len(), "agents measure latencies"),
+            Ok((nodes, Some(problem))) => tracing::warn!(nodes, problem, "not all agents take whom to measure"),
+            Err(error) => tracing::warn!(%error, "agents could not be told whom to measure"),
+        }
+        told = users;
+    }
 }
 
 /// Tells the engine on a schedule what counts, until it ends.
