@@ -197,7 +197,15 @@ impl Driver {
     pub(crate) fn again(&mut self, profile: &str, uid: &str) -> Result<WhatIf, String> {
         self.world.tell_time(&mut self.engine);
         let id = self.engine.state().pod_id(uid).ok_or("the pod is gone")?;
-        what_if(&mut self.engine, profile, id)
+        let pod = self.engine.state().pod(id).filter(|pod| pod.node_name.is_some());
+        let Some(pod) = pod else { return what_if(&mut self.engine, profile, id) };
+        // One that is placed is asked about as if it came once more.
+        let mut more = pod.object.as_deref().cloned().ok_or("nothing but its place is known of the pod any more")?;
+        more.metadata.uid = Some(format!("{uid}-again"));
+        if let Some(spec) = &mut more.spec {
+            spec.node_name = None;
+        }
+        self.as_if_there(&more, |engine, id| what_if(engine, profile, id))
     }
 
     /// Does something with a pod, which is known for that long at least.

@@ -191,7 +191,7 @@ impl Bridge {
     fn take(&self, survey: Survey, is_listened_to: bool) -> Vec<Update> {
         let mut updates = Vec::new();
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
-        let (mut changed, mut gone) = (Vec::new(), Vec::new());
+        let (mut changed, mut gone, mut differs) = (Vec::new(), Vec::new(), false);
         for (id, node) in survey.nodes {
             let before = view.nodes.get(&id);
             match node {
@@ -203,12 +203,12 @@ impl Bridge {
                         changed.push(node.clone());
                     }
                     view.nodes.insert(id, node);
-                    view.written = None;
+                    differs = true;
                 }
                 None => gone.extend(view.nodes.remove(&id).map(|node| node.name)),
             }
         }
-        if !gone.is_empty() || view.written.is_none() {
+        if differs || !gone.is_empty() {
             view.revision += 1;
             view.written = None;
         }
