@@ -289,7 +289,7 @@ fn node_view(state: &ClusterState, node: &Node) -> NodeView {
     NodeView {
         name: state.node_name(node.id).to_owned(),
         zone: zone.unwrap_or_default(),
-        ready: !NOT_READY.iter().any(|key| has_taint(key)),
+        ready: !NOT_READY.iter().any(has_taint),
         schedulable: !spec.unschedulable,
         cpu_m: [taken.cpu, offered.cpu],
         memory: [taken.memory, offered.memory],
