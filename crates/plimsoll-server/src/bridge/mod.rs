@@ -36,6 +36,9 @@ const DECISIONS: usize = 10_000;
 /// Updates that a reader may lag behind before it has to begin anew.
 const LAG: usize = 256;
 
+/// How a policy is had by its name.
+pub type Load = Box<dyn Fn(&str) -> Result<Box<dyn Policy>, String> + Send + Sync>;
+
 /// What the program that serves can do, and how it was started.
 pub struct Helm {
     /// `schedule`, `shadow` or `advise`.
@@ -45,7 +48,7 @@ pub struct Helm {
     /// The policies that can be chosen, with the evidence for each.
     pub catalogue: Box<dyn Fn() -> Vec<PolicyEntry> + Send + Sync>,
     /// A policy by its name, or the model of a folder.
-    pub load: Box<dyn Fn(&str) -> Result<Box<dyn Policy>, String> + Send + Sync>,
+    pub load: Load,
     /// What the cluster would be like under the default policy.
     pub twin: Option<Arc<Mutex<TwinTotals>>>,
 }
