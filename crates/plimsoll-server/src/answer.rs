@@ -1,4 +1,4 @@
-//! Answers that are not the wanted ones, always as JSON: `{"error": "..."}`.
+//! Answers that are not the wanted ones, as RFC 9457 has them; `error` says the same as `detail`, for those who look for that.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -49,7 +49,16 @@ impl Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(self.problem)).into_response();
+        let told = self.problem.error;
+        let problem = serde_json::json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or("Refused"),
+            "status": self.status.as_u16(),
+            "detail": told,
+            "error": told,
+        });
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        let mut response = (self.status, kind, problem.to_string()).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -49,6 +49,18 @@ impl utoipa::Modify for Secured {
     fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
         let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
         api.components.get_or_insert_default().add_security_scheme("token", scheme);
+        // A refusal is a problem as RFC 9457 has it, with that content type.
+        let operations = api.paths.paths.values_mut().flat_map(|path| {
+            [&mut path.get, &mut path.put, &mut path.post, &mut path.delete].into_iter().filter_map(Option::as_mut)
+        });
+        for response in operations.flat_map(|operation| operation.responses.responses.iter_mut()) {
+            let (status, utoipa::openapi::RefOr::T(response)) = response else { continue };
+            if status.starts_with(['4', '5'])
+                && let Some(content) = response.content.shift_remove("application/json")
+            {
+                response.content.insert("application/problem+json".to_owned(), content);
+            }
+        }
     }
 }
 
