@@ -119,7 +119,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
         let mut app = App::new(inbox.clone(), Arc::clone(&ready), profiles, store, helm);
         app.engine_metrics = Some(Arc::clone(&metrics));
         let url = args.access.serve(&args.listen, app, stop.clone()).await?;
-        out.note(&format!("health, metrics, API and dashboard at {url}"));
+        out.note(&format!("API, dashboard, health and metrics at {url}"));
     }
     stop.mark_unchanged();
     let parts = Parts {
