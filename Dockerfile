@@ -10,8 +10,9 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
 COPY benches benches
-# The demo is built in.
+# The demo is built in, with its model.
 COPY examples examples
+COPY models models
 
 FROM sources AS build
 # Without the features that train: they take minutes to build, and the image runs models only.

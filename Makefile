@@ -32,27 +32,49 @@ GENERATE := bin/conformance generate
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
+# A Node.js that web/setup had to fetch comes first.
+export PATH := $(CURDIR)/bin/node/bin:$(PATH)
+# Without what trains, which takes minutes to build and which none of these need.
+LIGHT := $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
+BUILD_LIGHT := $(CARGO) build --locked --package plimsoll --no-default-features
+
+.PHONY: light
+light: web
+	$(BUILD_LIGHT)
+
+# As in DEMO="--policy models/packing --speed 960".
+DEMO ?=
+
 .PHONY: demo
-demo: ## Place a workload and show the reasons, then compare policies over time
-	@$(PLIMSOLL) demo
+demo: light ## A simulated day under two schedulers side by side, in a browser and here; no cluster needed: DEMO=
+	@$(LIGHT) demo $(DEMO)
+
+.PHONY: demo-lab
+demo-lab: light lab ## The same on a real control plane, with the default scheduler's twin beside; Ctrl-C ends all: DEMO_SPEED= DEMO_NODES=
+	@lab/demo $(LIGHT)
+
+.PHONY: tour
+tour: ## Place a workload and show the reasons, then compare policies over time
+	@$(PLIMSOLL) tour
 
 # The tests have built the command line already; built alone, with fewer features, the engine would be compiled anew.
 .PHONY: test
 test: PLIMSOLL := $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
-test: lint test-rust test-go sample conformance faithful ## Everything a change must pass: lint, tests, golden and fresh cases
+test: lint test-rust test-go sample conformance faithful test-web ## Everything a change must pass: lint, tests, golden and fresh cases
 
 .PHONY: build
 build: oracle ## Build the command line and the tools
 	$(CARGO) build --locked --package plimsoll
 
 .PHONY: lint
-lint: ## Formatting and lints of Rust and Go
+lint: ## Formatting and lints of Rust and Go, and where dependencies come from
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	@unformatted=$$(gofmt -l conformance lab plugin); if [[ -n $$unformatted ]]; then echo "gofmt -w $$unformatted"; exit 1; fi
 	cd conformance && go vet ./...
 	cd lab && go vet ./...
 	cd plugin && go vet ./...
+	tools/audit
 
 .PHONY: test-rust
 test-rust: ## Tests of the Rust crates
@@ -144,12 +166,35 @@ $(TELEMETRY)/prometheus:
 .PHONY: web
 web: web/dist/index.html ## Build the dashboard into web/dist
 
-web/dist/index.html: web/package-lock.json $(shell find web/src web/public web/index.html web/vite.config.ts)
-	cd web && npm ci --no-audit --no-fund && npm run build
+WEB_PACKAGES := web/node_modules/.package-lock.json
+
+$(WEB_PACKAGES): web/package-lock.json
+	web/setup node
+	cd web && npm ci --no-audit --no-fund
+	touch $@
+
+web/dist/index.html: $(WEB_PACKAGES) $(shell find web/src web/public web/index.html web/vite.config.ts)
+	cd web && npm run build
+
+# Where there is no Chromium and none can be installed, these say so and pass.
+NO_BROWSER = echo "skipped: the dashboard's tests need Node.js and Chromium, which are not here and could not be installed"
 
 .PHONY: test-web
 test-web: ## The dashboard in a real Chromium, its size, and its own checks
-	cd web && npm ci --no-audit --no-fund && npm test
+	@if web/setup node && web/setup chromium; then $(MAKE) $(WEB_PACKAGES) && cd web && npm test; else $(NO_BROWSER); fi
+
+PAGE_PROGRAM := $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
+
+# The page as the program itself serves it. Screenshots are in web/test-results/screenshots.
+.PHONY: test-page
+test-page: ## The dashboard of the real program, at work on the demo, in a real Chromium
+	@if web/setup node && web/setup chromium; then $(MAKE) page; else $(NO_BROWSER); fi
+
+# The program has the page in it: it is built after the page. Apart from `test`, which has built it before.
+.PHONY: page
+page: web
+	$(CARGO) build --locked --package plimsoll --no-default-features
+	cd web && PLIMSOLL_PROGRAM=$(abspath $(PAGE_PROGRAM)) npm run e2e
 
 .PHONY: plugin
 plugin: ## Build kube-scheduler with the plugin that asks a Plimsoll server for scores; bin/plimsoll-kube-scheduler
@@ -224,12 +269,17 @@ bench-learn: $(VENV_LEARN)/ready ## Measure environment, learners and models bes
 bench-live: lab ## Measure the live scheduler beside kube-scheduler on a real control plane; docs/benchmarks-live.md
 	cd lab && go build -trimpath -o ../bin/null-binder ./cmd/null-binder
 	$(CARGO) build --locked --release --package plimsoll --no-default-features
-	$(CARGO) run --locked --release --package plimsoll-bench-live -- --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll $(BENCH_LIVE)
+	$(CARGO) run --locked --release --package plimsoll-bench-live --bin bench-live -- --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll $(BENCH_LIVE)
 
 .PHONY: bench-adviser
 bench-adviser: lab plugin ## Measure what asking Plimsoll costs kube-scheduler, as an extender and by the plugin; docs/benchmarks-adviser.md
 	$(CARGO) build --locked --release --package plimsoll --no-default-features
-	$(CARGO) run --locked --release --package plimsoll-bench-live -- --adviser --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
+	$(CARGO) run --locked --release --package plimsoll-bench-live --bin bench-live -- --adviser --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
+
+.PHONY: bench-api
+bench-api: ## Measure what reading the API costs decisions; docs/benchmarks-api.md
+	$(CARGO) build --locked --release --package plimsoll --no-default-features
+	$(CARGO) run --locked --release --package plimsoll-bench-live --bin bench-api -- --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
 
 .PHONY: soak
 soak: soak-state soak-live ## Random events many thousand times, then schedulers under faults: SOAK_CASES= SOAK_SECONDS= SOAK_SEED=

@@ -110,7 +110,7 @@ func (p *Plugin) Close() error {
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	ranking, source := p.rank(ctx, pod, nodes)
 	scoresTotal.WithLabelValues(source).Inc()
-	if ranking == nil {
+	if len(ranking) == 0 {
 		// All nodes are equal to this plugin, which spares it the calls of Score.
 		return fwk.NewStatus(fwk.Skip)
 	}
@@ -152,14 +152,21 @@ func (p *Plugin) ask(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (ra
 	if p.breaker.success() {
 		klog.FromContext(ctx).Info("The Plimsoll server answers again", "url", p.client.url)
 	}
-	ranking := make(ranking, len(names))
-	known := false
+	ranking := ranking{}
+	known, alike := false, true
 	for i, score := range scores {
-		ranking[names[i]] = score.value
+		// Most nodes often have none: what is not there is zero.
+		if score.value > 0 {
+			ranking[names[i]] = score.value
+		}
 		known = known || score.known
+		alike = alike && score == scores[0]
 	}
 	if !known {
 		return nil, fmt.Errorf("it knows none of the %d nodes", len(names))
+	}
+	if alike {
+		clear(ranking)
 	}
 	return ranking, nil
 }

@@ -24,7 +24,7 @@ func TestTheServersScoresDecide(t *testing.T) {
 		"a score may be a fraction":            {`[4.96e1, 24.9 , 0.0]`, []int64{100 * weight, 50 * weight, 0}},
 		"the ends of the range":                {`[0, 100, 50]`, []int64{0, 100 * weight, 50 * weight}},
 		"none is any good":                     {`[0, 0, 0]`, []int64{0, 0, 0}},
-		"all are as good":                      {`[7, 7, 7]`, []int64{100 * weight, 100 * weight, 100 * weight}},
+		"all are as good, and none is scored":  {`[7, 7, 7]`, []int64{0, 0, 0}},
 		"what is not described is passed over": {`[1, 2, 4], "confidence": 0.5`, []int64{25 * weight, 50 * weight, 100 * weight}},
 	}
 	for name, c := range cases {

@@ -260,6 +260,11 @@ export interface Side {
   balance: number;
   pending: number;
   placed: number;
+  /** Pods that gave up waiting. */
+  rejected?: number;
+  /** Over the day so far. */
+  mean_active_nodes?: number;
+  mean_wait_s?: number;
   totals: Totals;
   /** Permille of CPU requested on each node, where the server tells. */
   loads?: number[];
@@ -269,8 +274,17 @@ export interface Demo {
   clock: number;
   speed: number;
   paused?: boolean;
+  over?: boolean;
   left: Side;
   right: Side;
+  /** The day so far; events come without it. */
+  history?: Moment[];
+}
+
+export interface Moment {
+  clock: number;
+  left: { active_nodes: number; kwh: number };
+  right: { active_nodes: number; kwh: number };
 }
 
 export interface Page<T> {

@@ -223,7 +223,7 @@ class State {
         if (this.status && data.active) this.status = { ...this.status, policy: data.active };
         return;
       case 'demo':
-        this.demo = data;
+        this.demo = { history: this.demo?.history, ...data };
         return;
       case 'lost':
         void this.reload();

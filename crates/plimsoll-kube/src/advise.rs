@@ -2,12 +2,12 @@
 //!
 //! The other scheduler is ahead of what watches tell: it says which pods it has placed, and they take room here from then on.
 
+use crate::asked::{self, Told};
 use crate::driver::Driver;
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::account::Account;
 use plimsoll_core::engine::{Engine, Event};
-use plimsoll_core::framework::Code;
-use plimsoll_core::state::{NodeId, Phase, PodId, pod_key};
+use plimsoll_core::state::Phase;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -75,9 +75,6 @@ pub struct WhatIf {
     pub feasible: usize,
 }
 
-/// Nodes whose scores are told.
-const BEST: usize = 10;
-
 /// How long a watch may take to tell that a pod is bound that another scheduler says it has placed.
 const CONFIRMATION: Duration = Duration::from_secs(30);
 /// Placements that may be waiting for it.
@@ -121,110 +118,49 @@ impl Placements {
     }
 }
 
-fn what_if(engine: &mut Engine, profile: &str, id: PodId) -> Result<WhatIf, String> {
-    let explanation = engine.scheduler().explain(id).map_err(|error| error.to_string())?;
-    let state = engine.state();
-    let name = state.pod(id).map(|pod| state.pod_name(pod)).unwrap_or_default();
-    let account = Account::new(name, &explanation, state);
-    let feasible = explanation.feasible;
-    let mut best = Vec::new();
-    if !feasible.is_empty() {
-        let advice = engine.scheduler().advise(profile, id, &feasible).map_err(|error| error.to_string())?;
-        let state = engine.state();
-        let named = feasible.iter().zip(&advice.scores).map(|(node, score)| (state.node_name(*node), *score));
-        best.extend(named.map(|(node, score)| (node.to_owned(), score)));
-        best.sort_by(|a, b| b.1.total_cmp(&a.1));
-        best.truncate(BEST);
+impl Told for Driver {
+    fn engine(&mut self) -> &mut Engine {
+        &mut self.engine
     }
-    Ok(WhatIf { account, best, feasible: feasible.len() })
+
+    fn tell(&mut self, event: Event) {
+        self.take_event(event);
+    }
+
+    fn pod_as_it_came(&self, uid: &str) -> Option<Pod> {
+        let state = self.engine.state();
+        state.pod(state.pod_id(uid)?)?.object.as_deref().cloned()
+    }
 }
 
 impl Driver {
     /// Judges nodes. What is asked about a pod that no watch has told of is answered as if it were there.
-    pub(crate) fn advise(&mut self, asked: Consultation) -> Vec<Result<Judged, String>> {
-        for uid in &asked.released {
+    pub(crate) fn advise(&mut self, told: Consultation) -> Vec<Result<Judged, String>> {
+        for uid in &told.released {
             self.release(uid);
         }
-        for placed in &asked.placed {
+        for placed in &told.placed {
             self.take_room(placed);
         }
         self.world.tell_time(&mut self.engine);
-        asked.items.into_iter().map(|item| self.judge(&asked.profile, item)).collect()
-    }
-
-    fn judge(&mut self, profile: &str, item: Candidates) -> Result<Judged, String> {
-        let Candidates { pod, nodes } = item;
-        self.as_if_there(&pod, |engine, id| {
-            let state = engine.state();
-            let mut known: Vec<(NodeId, usize)> =
-                nodes.iter().enumerate().filter_map(|(at, name)| Some((state.node_named(name)?, at))).collect();
-            known.sort_unstable();
-            known.dedup_by_key(|(node, _)| *node);
-            let ids: Vec<_> = known.iter().map(|(node, _)| *node).collect();
-            let mut scores = vec![None; nodes.len()];
-            if ids.is_empty() {
-                return Ok(Judged { scores, learned: false });
-            }
-            let advice = engine.scheduler().advise(profile, id, &ids).map_err(|error| error.to_string())?;
-            for ((_, at), score) in known.iter().zip(&advice.scores) {
-                scores[*at] = Some(*score);
-            }
-            Ok(Judged { scores, learned: advice.learned })
-        })
+        told.items.into_iter().map(|item| asked::judge(self, &told.profile, item)).collect()
     }
 
     /// What the rules have against nodes for a pod.
     pub(crate) fn object(&mut self, profile: &str, pod: &Pod) -> Result<Vec<Objection>, String> {
-        self.as_if_there(pod, |engine, id| {
-            let refused = engine.scheduler().objections(profile, id).map_err(|error| error.to_string())?;
-            let state = engine.state();
-            let objection = |(node, status): &(NodeId, plimsoll_core::framework::Status)| Objection {
-                node: state.node_name(*node).to_owned(),
-                reason: status.message(),
-                resolvable: status.code != Code::UnschedulableAndUnresolvable,
-            };
-            Ok(refused.iter().map(objection).collect())
-        })
+        asked::object(self, profile, pod)
     }
 
     /// What would be decided about a pod now.
     pub(crate) fn what_if(&mut self, profile: &str, pod: &Pod) -> Result<WhatIf, String> {
         self.world.tell_time(&mut self.engine);
-        self.as_if_there(pod, |engine, id| what_if(engine, profile, id))
+        asked::what_if(self, profile, pod)
     }
 
     /// What would be decided now about one more pod like one that is there.
     pub(crate) fn again(&mut self, profile: &str, uid: &str) -> Result<WhatIf, String> {
         self.world.tell_time(&mut self.engine);
-        let id = self.engine.state().pod_id(uid).ok_or("the pod is gone")?;
-        let pod = self.engine.state().pod(id).filter(|pod| pod.node_name.is_some());
-        let Some(pod) = pod else { return what_if(&mut self.engine, profile, id) };
-        // One that is placed is asked about as if it came once more.
-        let mut more = pod.object.as_deref().cloned().ok_or("nothing but its place is known of the pod any more")?;
-        more.metadata.uid = Some(format!("{uid}-again"));
-        if let Some(spec) = &mut more.spec {
-            spec.node_name = None;
-        }
-        self.as_if_there(&more, |engine, id| what_if(engine, profile, id))
-    }
-
-    /// Does something with a pod, which is known for that long at least.
-    fn as_if_there<T>(
-        &mut self,
-        pod: &Pod,
-        work: impl FnOnce(&mut Engine, PodId) -> Result<T, String>,
-    ) -> Result<T, String> {
-        let uid = pod_key(&pod.metadata);
-        if let Some(id) = self.engine.state().pod_id(&uid) {
-            return work(&mut self.engine, id);
-        }
-        self.take_event(Event::apply(pod.clone()));
-        let result = match self.engine.state().pod_id(&uid) {
-            Some(id) => work(&mut self.engine, id),
-            None => Err("the pod cannot be read, or has ended".to_owned()),
-        };
-        self.take_event(Event::delete(pod.clone()));
-        result
+        asked::again(self, profile, uid)
     }
 
     fn take_room(&mut self, placed: &Placed) {

@@ -12,12 +12,12 @@ use crate::outbox::Outbox;
 use crate::shadow::{Comparison, Shadow};
 use crate::survey::{Chronicle, NodeDetail, Ranked, Seen, Survey};
 use crate::trace::{Traced, Tracer};
-use crate::twin::Twin;
 use crate::world::{Measured, World};
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reserve::Reservation;
+use plimsoll_core::state::{ClusterState, NodeId, PodId};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -97,10 +97,16 @@ impl Inbox {
         self.0.send(input).await.map_err(|_| Closed)
     }
 
+    /// Asks the engine's thread, and waits for its answer.
+    pub async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Result<T, Closed> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Input::Ask(question(answer))).await?;
+        answered.await.map_err(|_| Closed)
+    }
+
     /// Whether somebody takes in what is sent.
     pub async fn is_served(&self) -> bool {
-        let (answer, counts) = oneshot::channel();
-        self.send(Input::Ask(Question::Counts(answer))).await.is_ok() && counts.await.is_ok()
+        self.ask(Question::Counts).await.is_ok()
     }
 }
 
@@ -129,9 +135,12 @@ pub struct Settings {
     pub shadow: Option<Shadow>,
     /// Who collects traces, if anybody does.
     pub tracer: Option<Box<dyn Tracer>>,
-    /// The cluster as it would be under the default policy.
-    pub twin: Option<Twin>,
+    /// What a placement that was made is worth, if anybody wants to know.
+    pub critic: Option<Critic>,
 }
+
+/// Says what a placement is worth, in the cluster as it is with it.
+pub type Critic = Box<dyn Fn(&ClusterState, PodId, NodeId) -> f64 + Send>;
 
 /// The engine at work on a cluster.
 pub struct Driver {
@@ -158,7 +167,7 @@ pub struct Driver {
     /// Set where another scheduler does the work: what would be done is written down, and nothing else.
     shadow: Option<Shadow>,
     tracer: Option<Box<dyn Tracer>>,
-    twin: Option<Twin>,
+    critic: Option<Critic>,
 }
 
 impl Driver {
@@ -170,6 +179,9 @@ impl Driver {
         settings: Settings,
         ready: oneshot::Sender<()>,
     ) -> Self {
+        for Ranked { profile, counters, .. } in &settings.policies {
+            metrics.ranks(profile, counters.clone());
+        }
         Self {
             engine,
             clock: Clock::new(),
@@ -187,7 +199,7 @@ impl Driver {
             placements: Placements::default(),
             shadow: settings.shadow,
             tracer: settings.tracer,
-            twin: settings.twin,
+            critic: settings.critic,
         }
     }
 
@@ -266,11 +278,16 @@ impl Driver {
             }
             let start = Instant::now();
             let Some(attempt) = self.engine.next(self.clock.now()) else { return false };
-            self.metrics.attempted(&attempt, start.elapsed());
-            self.chronicle.note(&attempt, start.elapsed());
+            let took = start.elapsed();
+            self.metrics.attempted(&attempt, took);
+            let mut reward = None;
             if let Attempt::Bind { reservation, .. } = &attempt {
                 self.world.tell_awake(&mut self.engine, reservation.node);
+                let judge = |critic: &Critic| critic(self.engine.state(), reservation.pod, reservation.node);
+                reward = self.critic.as_ref().map(judge);
+                self.metrics.rewarded(reward);
             }
+            self.chronicle.note(&attempt, took, reward);
             match &mut self.shadow {
                 Some(shadow) => shadow.attempted(attempt, start.elapsed()),
                 None => self.carry_out(attempt, start),
@@ -340,9 +357,6 @@ impl Driver {
 
     pub(crate) fn take_event(&mut self, event: Event) {
         self.hear(&event);
-        if let Some(twin) = &self.twin {
-            twin.tell(&event);
-        }
         let now = self.clock.now();
         let told = self.world.look(&event);
         let ended = self.shadow.as_mut().and_then(|shadow| shadow.look(&self.engine, &event));
@@ -397,7 +411,10 @@ impl Driver {
                 self.metrics.measured(self.engine.figures());
                 let _ = answer.send(());
             }
-            Question::Survey(seen, answer) => drop(answer.send(self.chronicle.survey(&self.engine, seen))),
+            Question::Survey(seen, answer) => {
+                let survey = Survey { leads: self.leads, ..self.chronicle.survey(&self.engine, seen) };
+                drop(answer.send(survey));
+            }
             Question::WhatIf(profile, pod, answer) => drop(answer.send(self.what_if(&profile, &pod))),
             Question::Again(profile, uid, answer) => drop(answer.send(self.again(&profile, &uid))),
             Question::Node(name, answer) => drop(answer.send(NodeDetail::of(self.engine.state(), &name))),
@@ -405,6 +422,7 @@ impl Driver {
                 let counters = policy.counters();
                 let is_there = self.engine.set_policy(&profile, policy);
                 if is_there {
+                    self.metrics.ranks(&profile, counters.clone());
                     self.chronicle.set_policy(&profile, &name, counters);
                     tracing::info!(profile, policy = name, "another policy ranks nodes");
                 }

@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod api;
+pub mod asked;
 pub mod clock;
 pub mod driver;
 pub mod explained;
@@ -12,6 +13,7 @@ pub mod metrics;
 pub mod outbox;
 pub mod owner;
 pub mod record;
+pub mod review;
 pub mod rights;
 pub mod run;
 pub mod said;

@@ -10,10 +10,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets, linear_buckets};
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -51,6 +52,8 @@ pub struct Metrics {
     tries: Histogram,
     waits: Family<Tries, Histogram>,
     binding: Family<Operation, Gauge>,
+    rewards: Histogram,
+    models: Arc<Mutex<BTreeMap<String, Counted>>>,
     /// What was measured last about the queue and the cluster.
     figures: Arc<Mutex<Figures>>,
 }
@@ -105,6 +108,8 @@ impl Metrics {
             tries: Histogram::new(exponential_buckets(1.0, 2.0, 5)),
             waits: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.01, 2.0, 20))),
             binding: Family::default(),
+            rewards: Histogram::new(linear_buckets(0.1, 0.1, 10)),
+            models: Arc::default(),
             figures: Arc::default(),
         };
         metrics.registered()
@@ -146,8 +151,18 @@ impl Metrics {
         // Under the names that learning schedulers before us had, too.
         to.register("drl_scheduler_schedule_attempts", "Attempts to schedule pods", self.attempts.clone());
         to.register("drl_scheduler_schedule_duration_seconds", "How long attempts took", self.durations.clone());
+        let words = "What placements are worth by the weights of objectives in force";
+        to.register("drl_scheduler_schedule_reward", words, self.rewards.clone());
+        to.register_collector(Box::new(Models(Arc::clone(&self.models))));
         to.register_collector(Box::new(Queued(Arc::clone(&self.figures))));
         self
+    }
+
+    /// A placement was made that is worth so much, if anybody says so.
+    pub fn rewarded(&self, reward: Option<f64>) {
+        if let Some(reward) = reward {
+            self.rewards.observe(reward);
+        }
     }
 
     /// A pod was bound by another scheduler, where this one would have bound it or elsewhere.
@@ -155,12 +170,15 @@ impl Metrics {
         self.shadow.get_or_create(&Same { same: if same { "true" } else { "false" } }).inc();
     }
 
-    /// With how often models decided, and what fell back on their heuristics.
-    pub fn with_models(mut self, counters: Vec<(String, Arc<Counters>)>) -> Self {
-        if !counters.is_empty() {
-            self.registry.register_collector(Box::new(Models(counters)));
+    /// From now on a policy ranks for a profile that counts like this, if it is a model.
+    pub fn ranks(&self, profile: &str, counters: Option<Arc<Counters>>) {
+        let mut all = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        // A profile that never had a model is not told of.
+        if counters.is_some() || all.contains_key(profile) {
+            let counted = all.entry(profile.to_owned()).or_default();
+            counted.before = counted.sums();
+            counted.now = counters;
         }
-        self
     }
 
     /// A pod was tried. One that has a node counts when it is bound.
@@ -242,25 +260,39 @@ impl Metrics {
     }
 }
 
-/// The counters of models, read when somebody asks.
+/// What the models of a profile counted: those that ranked before, and the one that does.
+#[derive(Debug, Default)]
+struct Counted {
+    before: [u64; 4],
+    now: Option<Arc<Counters>>,
+}
+
+/// The kinds of decisions that are counted, in the order of [`Counted::sums`].
+const KINDS: [&str; 4] = ["all", "unlike-training", "not-a-number", "late"];
+
+impl Counted {
+    fn sums(&self) -> [u64; 4] {
+        let mut sums = self.before;
+        if let Some(now) = &self.now {
+            let each = [&now.decisions, &now.outside, &now.not_finite, &now.late];
+            sums.iter_mut().zip(each).for_each(|(sum, count)| *sum += count.load(Ordering::Relaxed));
+        }
+        sums
+    }
+}
+
+/// The counters of models by profile, read when somebody asks.
 #[derive(Debug)]
-struct Models(Vec<(String, Arc<Counters>)>);
+struct Models(Arc<Mutex<BTreeMap<String, Counted>>>);
 
 impl Collector for Models {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let words = "Decisions of models: all of them, and those that their heuristic took alone, by the reason";
         let mut metric = encoder.encode_descriptor("plimsoll_model_decisions", words, None, MetricType::Counter)?;
-        for (profile, counters) in &self.0 {
-            let counts = [
-                ("all", &counters.decisions),
-                ("unlike-training", &counters.outside),
-                ("not-a-number", &counters.not_finite),
-                ("late", &counters.late),
-            ];
-            for (kind, count) in counts {
-                let count = ConstCounter::new(count.load(Ordering::Relaxed));
+        for (profile, counted) in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            for (kind, count) in KINDS.into_iter().zip(counted.sums()) {
                 let labels = [("profile", profile.as_str()), ("kind", kind)];
-                count.encode(metric.encode_family(&labels)?)?;
+                ConstCounter::new(count).encode(metric.encode_family(&labels)?)?;
             }
         }
         Ok(())

@@ -65,6 +65,8 @@ const WRITE: &[(&str, &str, &[&str])] = &[
     ("events.k8s.io", "events", &["create", "patch"]),
     ("resource.k8s.io", "resourceclaims", &["update", "patch", "create", "delete"]),
     ("resource.k8s.io", "resourceclaims/status", &["update", "patch"]),
+    // No endpoint: since Kubernetes 1.36 it is asked for when a status allocates or reserves.
+    ("resource.k8s.io", "resourceclaims/binding", &["update", "patch"]),
 ];
 
 /// What one who only watches has to be allowed.
@@ -79,6 +81,14 @@ pub fn to_bind() -> Vec<Right> {
     let bind = [("pods/binding", "create"), ("pods", "get")];
     let bind = bind.map(|(resource, verb)| everywhere(verb, "", resource));
     to_read().into_iter().chain(bind).collect()
+}
+
+/// What one who asks the API server who asks has to be allowed.
+pub fn to_review() -> Vec<Right> {
+    vec![
+        everywhere("create", "authentication.k8s.io", "tokenreviews"),
+        everywhere("create", "authorization.k8s.io", "subjectaccessreviews"),
+    ]
 }
 
 fn everywhere(verb: &'static str, group: &'static str, resource: &'static str) -> Right {

@@ -1,7 +1,7 @@
 //! A live scheduler, put together: clients, watches, the engine's thread, leadership, HTTP, and an orderly end.
 
 use crate::api::Api;
-use crate::driver::{Driver, IN_FLIGHT, Inbox, Input, Settings};
+use crate::driver::{Critic, Driver, IN_FLIGHT, Inbox, Input, Settings};
 use crate::fence::Fence;
 use crate::lease::{Election, Elector};
 use crate::metrics::Metrics;
@@ -10,7 +10,6 @@ use crate::record::Recorder;
 use crate::shadow::Shadow;
 use crate::survey::Ranked;
 use crate::trace::Tracer;
-use crate::twin::Twin;
 use crate::watch::{Watched, watch};
 use crate::world::{NodeKind, World};
 use futures_util::future::join_all;
@@ -63,8 +62,8 @@ pub struct Parts {
     pub shadow: Option<Box<dyn Write + Send>>,
     /// Who collects traces, if anybody does.
     pub tracer: Option<Box<dyn Tracer>>,
-    /// The cluster as it would be under the default policy.
-    pub twin: Option<Twin>,
+    /// What a placement that was made is worth, if anybody wants to know.
+    pub critic: Option<Critic>,
 }
 
 impl Parts {
@@ -91,7 +90,7 @@ impl Parts {
             patience: Vec::new(),
             shadow: None,
             tracer: None,
-            twin: None,
+            critic: None,
         }
     }
 }
@@ -114,7 +113,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 const LIVING: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 /// The watches, each a task.
-struct Watches {
+pub(crate) struct Watches {
     client: Client,
     inbox: Inbox,
     tasks: Vec<JoinHandle<()>>,
@@ -140,7 +139,12 @@ impl Watches {
         self.refresh.send_modify(|times| *times += 1);
     }
 
-    fn all(client: Client, inbox: Inbox) -> Self {
+    /// How many kinds of objects are watched.
+    pub(crate) fn kinds(&self) -> usize {
+        self.tasks.len()
+    }
+
+    pub(crate) fn all(client: Client, inbox: Inbox) -> Self {
         let refresh = channel::Sender::new(0);
         let mut watches = Self { client, inbox, tasks: Vec::new(), refresh };
         watches.add_refreshed::<Pod>(Some(LIVING), watches.refresh.subscribe());
@@ -188,18 +192,20 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
         outbox,
         Arc::clone(&metrics),
         Settings {
-            kinds: watches.tasks.len(),
+            kinds: watches.kinds(),
             max_in_flight: parts.max_in_flight,
             patience: parts.patience.into_iter().collect(),
             world: World::new(parts.kinds),
             policies: parts.policies,
             shadow,
             tracer: parts.tracer,
-            twin: parts.twin,
+            critic: parts.critic,
         },
         tell_ready,
     );
-    let mut engine = on_own_thread(driver, receiver);
+    // Who only answers does so where questions come in: on a busy machine, each change of threads costs more than the answer.
+    let mut engine =
+        if parts.advises_only { tokio::spawn(driver.run(receiver)) } else { on_own_thread(driver, receiver) };
     let ready = parts.ready;
     tokio::spawn(async move {
         if hear_ready.await.is_ok() {

@@ -46,6 +46,8 @@ pub struct Survey {
     pub placed: u64,
     /// The policy of each profile.
     pub policies: Vec<(String, String)>,
+    /// Whether pods are placed here: not by one that stands by.
+    pub leads: bool,
 }
 
 /// A node as people see it.
@@ -114,6 +116,8 @@ pub struct Decision {
     pub ties: usize,
     /// Why it waits.
     pub message: Option<String>,
+    /// What the placement is worth by the weights in force.
+    pub reward: Option<f64>,
 }
 
 /// Who ranks for a profile.
@@ -169,7 +173,7 @@ impl Chronicle {
     }
 
     /// Takes note of an attempt.
-    pub fn note(&mut self, attempt: &Attempt, took: Duration) {
+    pub fn note(&mut self, attempt: &Attempt, took: Duration, reward: Option<f64>) {
         let (namespace, pod, uid, profile) = match attempt {
             Attempt::Bind { binding: of, .. } => (&of.namespace, &of.name, &of.uid, &of.scheduler),
             Attempt::Wait { pod: of, .. } | Attempt::Failed { pod: of, .. } => {
@@ -214,6 +218,7 @@ impl Chronicle {
             feasible,
             ties,
             message,
+            reward,
         };
         if self.kept.len() == KEPT
             && let Some(oldest) = self.kept.pop_front()
@@ -234,6 +239,11 @@ impl Chronicle {
     /// The last decision about a pod.
     pub fn about(&self, uid: &str) -> Option<&Arc<Decision>> {
         self.decision(*self.by_uid.get(uid)?)
+    }
+
+    /// Pods that were placed since the start.
+    pub fn placed(&self) -> u64 {
+        self.placed
     }
 
     fn after(&self, seen: u64) -> Vec<Arc<Decision>> {
@@ -261,6 +271,7 @@ impl Chronicle {
             counts: engine.counts(),
             placed: self.placed,
             policies,
+            leads: true,
         }
     }
 }

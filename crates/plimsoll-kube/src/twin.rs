@@ -1,23 +1,43 @@
-//! The cluster as it would be under the default policy: the same pods come and go, and another engine places them. What it says is an estimate, of what
+//! The cluster as it would be under other policies: the same pods come and go, and another engine places them. What it says is an estimate, of what
 //! is asked for, and of pods of our profiles only: others are where they are.
 
+use crate::driver::{Inbox, Input};
+use crate::run::Watches;
 use crate::survey::watts;
-use crate::world::{NodeKind, World};
+use crate::world::{NodeKind, World, is_placed};
 use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
 use plimsoll_core::config::Configuration;
-use plimsoll_core::engine::{Attempt, Engine, Event, Object};
+use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object};
+use plimsoll_core::policy::Policy;
 use plimsoll_core::state::pod_key;
 use rustc_hash::FxHashMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 
-/// How often totals are told.
+/// How often it tells what it has to tell.
 const TELL: Duration = Duration::from_secs(1);
+/// Inputs that are taken in at once.
+const BATCH: usize = 512;
 
-/// Figures of the twin.
+/// A node, as far as figures of the whole need it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// Its pods.
+    pub pods: usize,
+    /// Thousandths of a core: asked for, and there.
+    pub cpu_m: [i64; 2],
+    /// What it draws.
+    pub watts: Option<f64>,
+    /// Milliseconds to users.
+    pub latency_ms: Option<f64>,
+}
+
+/// Figures of a whole cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct TwinTotals {
+pub struct Whole {
     /// What nodes draw, if that is known of all of them.
     pub watts: Option<f64>,
     /// Nodes that have pods.
@@ -28,39 +48,109 @@ pub struct TwinTotals {
     pub latency_ms: Option<f64>,
 }
 
-/// The twin, on a thread of its own.
+impl Whole {
+    /// What nodes come to together.
+    pub fn of(parts: impl Iterator<Item = Part>) -> Self {
+        let (mut watts, mut active_nodes, mut shares) = (Some(0.0), 0, Vec::new());
+        let (mut far, mut measured) = (0.0, 0.0);
+        for part in parts {
+            let pods = part.pods as f64;
+            watts = watts.zip(part.watts).map(|(sum, watts)| sum + watts);
+            active_nodes += usize::from(part.pods > 0);
+            shares.push(part.cpu_m[0] as f64 / part.cpu_m[1].max(1) as f64);
+            if let Some(ms) = part.latency_ms {
+                far += ms * pods;
+                measured += pods;
+            }
+        }
+        Self {
+            watts: watts.filter(|_| !shares.is_empty()),
+            active_nodes,
+            balance: deviation(&shares),
+            latency_ms: (measured > 0.0).then(|| far / measured),
+        }
+    }
+}
+
+/// How a twin begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// All pods of our profiles are placed anew.
+    Anew,
+    /// Pods that are there stay where they are; those that come are placed.
+    AsItIs,
+}
+
+/// What a twin has to tell.
+#[derive(Debug, Clone, Default)]
+pub struct Account {
+    /// Whether all objects are known, and all pods that were there then were tried.
+    pub is_ready: bool,
+    /// The figures of the cluster as it would be.
+    pub whole: Whole,
+    /// Pods that were placed.
+    pub placed: u64,
+    /// Pods that wait.
+    pub waiting: usize,
+}
+
+/// Where what a twin has to tell is.
+#[derive(Debug, Default)]
+pub struct Told {
+    account: Mutex<Account>,
+    /// The node of each pod that was placed, by its UID.
+    places: Mutex<FxHashMap<String, String>>,
+}
+
+impl Told {
+    /// How things stand in the cluster as it would be.
+    pub fn account(&self) -> Account {
+        lock(&self.account).clone()
+    }
+
+    /// Changes how things stand.
+    pub fn set(&self, account: Account) {
+        *lock(&self.account) = account;
+    }
+
+    /// Where a pod was placed, by its UID.
+    pub fn place(&self, uid: &str) -> Option<String> {
+        lock(&self.places).get(uid).cloned()
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A cluster as it would be under other policies, on a thread of its own. It ends when it is dropped.
 pub struct Twin {
-    events: Sender<Event>,
-    totals: Arc<Mutex<TwinTotals>>,
+    told: Arc<Told>,
+    _watches: Watches,
 }
 
 impl Twin {
-    /// Starts a twin for these profiles, which decide as kube-scheduler does, on nodes of these kinds.
-    pub fn start(configuration: &Configuration, kinds: Vec<NodeKind>) -> std::io::Result<Self> {
-        let (events, received) = channel();
-        let totals: Arc<Mutex<TwinTotals>> = Arc::default();
-        let profiles = configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
-        let mut engine = Engine::new(configuration, 1);
-        // Nobody reads why its pods wait.
-        engine.set_words_messages(false);
-        let told = Arc::clone(&totals);
-        let inner =
-            Inner { engine, world: World::new(kinds), profiles, pods: FxHashMap::default(), begun: Instant::now() };
-        std::thread::Builder::new().name("twin".to_owned()).spawn(move || inner.run(&received, &told))?;
-        Ok(Self { events, totals })
+    /// Starts a twin of a cluster for these profiles, which decide as kube-scheduler does unless a policy is given, on nodes of these kinds. It watches the
+    /// cluster by itself: who schedules is not slowed by it.
+    pub fn start(
+        client: Client,
+        configuration: &Configuration,
+        kinds: Vec<NodeKind>,
+        policies: Vec<(String, Box<dyn Policy>)>,
+        begin: Begin,
+    ) -> Self {
+        let (inbox, inputs) = Inbox::new();
+        let watches = Watches::all(client, inbox);
+        let inner = Inner::new(configuration, kinds, policies, begin, watches.kinds());
+        let told = Arc::clone(&inner.told);
+        let runtime = Handle::current();
+        tokio::task::spawn_blocking(move || runtime.block_on(inner.run(inputs)));
+        Self { told, _watches: watches }
     }
 
-    /// Tells it what happened.
-    pub fn tell(&self, event: &Event) {
-        if matches!(event, Event::Apply(_) | Event::Delete(_)) {
-            // One that has ended need not know.
-            let _ = self.events.send(event.clone());
-        }
-    }
-
-    /// Where its figures are.
-    pub fn totals(&self) -> Arc<Mutex<TwinTotals>> {
-        Arc::clone(&self.totals)
+    /// Where what it tells is.
+    pub fn told(&self) -> &Arc<Told> {
+        &self.told
     }
 }
 
@@ -68,28 +158,65 @@ struct Inner {
     engine: Engine,
     world: World,
     profiles: Vec<String>,
-    /// The pods that this engine places, by UID, without their node.
-    pods: FxHashMap<String, Box<Pod>>,
+    begin: Begin,
+    /// Kinds whose objects are not all known yet.
+    unsynced: usize,
+    /// The pods of our profiles, by UID: without their node if this engine places them, none if they stay where they are.
+    pods: FxHashMap<String, Option<Box<Pod>>>,
+    told: Arc<Told>,
+    placed: u64,
     begun: Instant,
 }
 
 impl Inner {
-    fn run(mut self, events: &Receiver<Event>, totals: &Mutex<TwinTotals>) {
+    fn new(
+        configuration: &Configuration,
+        kinds: Vec<NodeKind>,
+        policies: Vec<(String, Box<dyn Policy>)>,
+        begin: Begin,
+        unsynced: usize,
+    ) -> Self {
+        let mut engine = Engine::new(configuration, 1);
+        // Nobody reads why its pods wait.
+        engine.set_words_messages(false);
+        for (profile, policy) in policies {
+            engine.set_policy(&profile, policy);
+        }
+        Self {
+            engine,
+            world: World::new(kinds),
+            profiles: configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect(),
+            begin,
+            unsynced,
+            pods: FxHashMap::default(),
+            told: Arc::default(),
+            placed: 0,
+            begun: Instant::now(),
+        }
+    }
+
+    async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let mut last = Instant::now();
+        let mut taken = Vec::new();
         loop {
-            match events.recv_timeout(TELL) {
-                Ok(event) => self.take(event),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
             // What came at once is decided upon at once.
-            while let Ok(event) = events.try_recv() {
-                self.take(event);
+            if let Ok(0) = tokio::time::timeout(TELL, inputs.recv_many(&mut taken, BATCH)).await {
+                return;
+            }
+            for input in taken.drain(..) {
+                match input {
+                    Input::Event(event) => self.take(event),
+                    Input::Synced => self.unsynced = self.unsynced.saturating_sub(1),
+                    _ => {}
+                }
+            }
+            if self.unsynced > 0 {
+                continue;
             }
             self.decide();
             if last.elapsed() >= TELL {
                 last = Instant::now();
-                *totals.lock().unwrap_or_else(PoisonError::into_inner) = self.totals();
+                self.told.set(self.account());
             }
         }
     }
@@ -98,16 +225,25 @@ impl Inner {
         let event = match event {
             Event::Apply(Object::Pod(pod)) if self.is_ours(&pod) => {
                 let uid = pod_key(&pod.metadata);
-                // Where it really is does not matter here, and nothing else about it changes.
-                if self.pods.contains_key(&uid) {
-                    return;
+                match self.pods.get(&uid) {
+                    // Where it really is does not matter here, and nothing else about it changes.
+                    Some(Some(_)) => return,
+                    Some(None) => Event::Apply(Object::Pod(pod)),
+                    None if self.begin == Begin::AsItIs && self.unsynced > 0 && is_placed(&pod) => {
+                        self.pods.insert(uid, None);
+                        Event::Apply(Object::Pod(pod))
+                    }
+                    None => {
+                        let pod = without_node(*pod);
+                        self.pods.insert(uid, Some(pod.clone()));
+                        Event::Apply(Object::Pod(pod))
+                    }
                 }
-                let pod = without_node(*pod);
-                self.pods.insert(uid, pod.clone());
-                Event::Apply(Object::Pod(pod))
             }
             Event::Delete(Object::Pod(pod)) => {
-                self.pods.remove(&pod_key(&pod.metadata));
+                let uid = pod_key(&pod.metadata);
+                self.pods.remove(&uid);
+                lock(&self.told.places).remove(&uid);
                 Event::Delete(Object::Pod(pod))
             }
             other => other,
@@ -129,38 +265,43 @@ impl Inner {
     }
 
     fn decide(&mut self) {
+        self.world.tell_time(&mut self.engine);
         while let Some(attempt) = self.engine.next(self.begun.elapsed()) {
             // Nobody is removed for another here, and a pod that waits is tried again by itself.
             let Attempt::Bind { reservation, binding, .. } = attempt else { continue };
+            self.world.tell_awake(&mut self.engine, reservation.node);
             self.engine.bound(self.begun.elapsed(), reservation);
-            if let Some(pod) = self.pods.get(&binding.uid) {
+            if let Some(Some(pod)) = self.pods.get(&binding.uid) {
                 let mut pod = pod.clone();
-                pod.spec.get_or_insert_default().node_name = Some(binding.node);
+                pod.spec.get_or_insert_default().node_name = Some(binding.node.clone());
+                self.placed += 1;
+                lock(&self.told.places).insert(binding.uid, binding.node);
                 self.apply(Event::Apply(Object::Pod(pod)));
             }
         }
     }
 
-    fn totals(&self) -> TwinTotals {
+    fn account(&self) -> Account {
+        let Counts { active, backoff, unschedulable, .. } = self.engine.counts();
+        Account {
+            is_ready: active == 0,
+            whole: self.whole(),
+            placed: self.placed,
+            waiting: active + backoff + unschedulable,
+        }
+    }
+
+    fn whole(&self) -> Whole {
         let state = self.engine.state();
-        let (mut drawn, mut active, mut shares) = (Some(0.0), 0, Vec::with_capacity(state.node_count()));
-        let (mut far, mut pods) = (0.0, 0.0);
-        for node in state.nodes() {
+        Whole::of(state.nodes().map(|node| {
             let known = state.telemetry.node(node.id);
-            drawn = drawn.zip(watts(node, known)).map(|(sum, watts)| sum + watts);
-            active += usize::from(!node.pods.is_empty());
-            shares.push(node.requested.cpu as f64 / node.allocatable.cpu.max(1) as f64);
-            if let Some(ms) = known.latency_ms {
-                far += ms * node.pods.len() as f64;
-                pods += node.pods.len() as f64;
+            Part {
+                pods: node.pods.len(),
+                cpu_m: [node.requested.cpu, node.allocatable.cpu],
+                watts: watts(node, known),
+                latency_ms: known.latency_ms,
             }
-        }
-        TwinTotals {
-            watts: drawn.filter(|_| !shares.is_empty()),
-            active_nodes: active,
-            balance: deviation(&shares),
-            latency_ms: (pods > 0.0).then(|| far / pods),
-        }
+        }))
     }
 }
 
@@ -205,26 +346,40 @@ mod tests {
         .unwrap()
     }
 
+    fn twin(policies: Vec<(String, Box<dyn Policy>)>, begin: Begin) -> Inner {
+        Inner::new(&Configuration::default(), Vec::new(), policies, begin, 1)
+    }
+
     #[test]
     fn pods_that_really_share_a_node_are_spread_as_the_default_would() {
-        let engine = Engine::new(&Configuration::default(), 1);
-        let profiles = vec!["default-scheduler".to_owned()];
-        let mut twin = Inner {
-            engine,
-            world: World::new(Vec::new()),
-            profiles,
-            pods: FxHashMap::default(),
-            begun: Instant::now(),
-        };
+        let mut twin = twin(Vec::new(), Begin::Anew);
         for event in [node("a"), node("b"), Event::apply(pod("p", Some("a"))), Event::apply(pod("q", Some("a")))] {
             twin.take(event);
         }
         twin.decide();
-        assert_eq!(twin.totals(), TwinTotals { watts: None, active_nodes: 2, balance: 0.0, latency_ms: None });
+        assert_eq!(twin.whole(), Whole { watts: None, active_nodes: 2, balance: 0.0, latency_ms: None });
+        assert_eq!((twin.account().placed, twin.account().waiting, lock(&twin.told.places).len()), (2, 0, 2));
         // What is told of a pod again moves nothing; its end frees its place.
         twin.take(Event::apply(pod("p", Some("a"))));
         twin.take(Event::delete(pod("q", Some("a"))));
         twin.decide();
-        assert_eq!(twin.totals().active_nodes, 1);
+        assert_eq!(twin.whole().active_nodes, 1);
+    }
+
+    #[test]
+    fn pods_that_are_there_may_stay_and_a_policy_places_those_that_come() {
+        let policy = plimsoll_core::policy::by_name("best-fit").unwrap();
+        let mut twin = twin(vec![("default-scheduler".to_owned(), policy)], Begin::AsItIs);
+        for event in [node("a"), node("b"), Event::apply(pod("p", Some("a"))), Event::apply(pod("q", Some("b")))] {
+            twin.take(event);
+        }
+        twin.unsynced = 0;
+        twin.decide();
+        assert_eq!((twin.whole().active_nodes, twin.placed), (2, 0), "nobody moves");
+        twin.take(Event::delete(pod("q", Some("b"))));
+        // The other scheduler has spread it; this one does not.
+        twin.take(Event::apply(pod("r", Some("b"))));
+        twin.decide();
+        assert_eq!((twin.whole().active_nodes, twin.told.place("r").as_deref()), (1, Some("a")));
     }
 }

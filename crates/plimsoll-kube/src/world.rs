@@ -29,10 +29,27 @@ pub struct NodeKind {
 }
 
 impl NodeKind {
-    fn is_kind_of(&self, node: &Node) -> bool {
-        let labels = node.metadata.labels.as_ref();
-        self.labels.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+    /// Whether a node is of this kind.
+    pub fn is_kind_of(&self, node: &Node) -> bool {
+        has_labels(node, &self.labels)
     }
+}
+
+/// Whether a node has all of these labels.
+pub fn has_labels(node: &Node, wanted: &BTreeMap<String, String>) -> bool {
+    let labels = node.metadata.labels.as_ref();
+    wanted.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+}
+
+/// Whether its kubelet says that a node is ready.
+pub fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// Whether a pod is on a node.
+pub fn is_placed(pod: &Pod) -> bool {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty())
 }
 
 /// What was measured of a node, as far as it counts.

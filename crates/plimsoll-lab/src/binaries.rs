@@ -10,6 +10,17 @@ pub const BINARIES_VARIABLE: &str = "PLIMSOLL_LAB_BIN";
 /// All programs a lab is made of, as `make lab` builds them.
 const PROGRAMS: [&str; 5] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"];
 
+/// The folder that a variable of the environment names, or else the first of this name in the working folder, in one above it, or in one
+/// above this program.
+pub(crate) fn find_folder(variable: &str, name: &str) -> Option<PathBuf> {
+    if let Some(named) = env::var_os(variable) {
+        return Some(named.into());
+    }
+    let starts = [env::current_dir().ok(), env::current_exe().ok()];
+    let mut above = starts.iter().flatten().flat_map(|start| start.ancestors()).map(|folder| folder.join(name));
+    above.find(|folder| folder.is_dir())
+}
+
 /// A folder that holds the programs of a control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binaries(PathBuf);
@@ -27,17 +38,13 @@ impl Binaries {
 
     /// Those named by the environment, or else those in `bin/lab` of the working folder, of one above it, or of one above this program.
     pub fn find() -> Result<Self, LabError> {
-        if let Some(folder) = env::var_os(BINARIES_VARIABLE) {
-            return Self::at(Path::new(&folder));
-        }
-        let starts = [env::current_dir().ok(), env::current_exe().ok()];
-        let above = starts.iter().flatten().flat_map(|start| start.ancestors()).map(|folder| folder.join("bin/lab"));
-        above.filter(|folder| folder.is_dir()).map(|folder| Self::at(&folder)).next().unwrap_or_else(|| {
-            Err(LabError::NotBuilt {
+        match find_folder(BINARIES_VARIABLE, "bin/lab") {
+            Some(folder) => Self::at(&folder),
+            None => Err(LabError::NotBuilt {
                 missing: "bin/lab".to_string(),
                 looked: "the working folder, those above it, and those above this program".to_string(),
-            })
-        })
+            }),
+        }
     }
 
     /// The path of a program.

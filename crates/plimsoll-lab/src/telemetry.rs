@@ -2,11 +2,11 @@
 //! reckons from the pods placed there.
 
 use crate::LabError;
+use crate::binaries::find_folder;
 use crate::component::free_port;
 use crate::folder::Folder;
 use crate::process::Invocation;
 use serde_json::json;
-use std::env;
 use std::path::PathBuf;
 
 /// The environment variable that names the folder of Prometheus and the node exporter.
@@ -14,6 +14,8 @@ pub const TELEMETRY_VARIABLE: &str = "PLIMSOLL_TELEMETRY_BIN";
 
 pub const PROMETHEUS: &str = "prometheus";
 pub const NODE_EXPORTER: &str = "prometheus-node-exporter";
+/// Where `make telemetry` puts them.
+const FOLDER: &str = "bin/telemetry";
 /// Both.
 pub const PROGRAMS: [&str; 2] = [PROMETHEUS, NODE_EXPORTER];
 
@@ -30,11 +32,7 @@ impl Exporters {
     /// Those of the folder that the environment names, or else of `bin/telemetry` of the working folder, of one above it, or of one above
     /// this program.
     pub fn find() -> Result<Self, LabError> {
-        let starts = [env::current_dir().ok(), env::current_exe().ok()];
-        let above = starts.iter().flatten().flat_map(|start| start.ancestors());
-        let named = env::var_os(TELEMETRY_VARIABLE).map(PathBuf::from);
-        let folder = named.or_else(|| above.map(|folder| folder.join("bin/telemetry")).find(|folder| folder.is_dir()));
-        let folder = folder.unwrap_or_else(|| PathBuf::from("bin/telemetry"));
+        let folder = find_folder(TELEMETRY_VARIABLE, FOLDER).unwrap_or_else(|| PathBuf::from(FOLDER));
         match PROGRAMS.iter().find(|program| !folder.join(program).is_file()) {
             None => Ok(Self(std::path::absolute(&folder).map_err(LabError::io(format!("find {}", folder.display())))?)),
             Some(missing) => Err(LabError::NoTelemetry { missing, looked: folder.display().to_string() }),

@@ -23,4 +23,5 @@ pub mod reward;
 pub mod spec;
 pub mod train;
 pub mod tune;
+pub mod variables;
 pub mod workshop;

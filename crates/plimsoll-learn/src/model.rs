@@ -96,14 +96,18 @@ pub struct TrainingCard {
 
 /// Reads weights; refuses those that are cut off, not of 32-bit floats, or not finite.
 pub fn read_weights(path: &Path) -> Result<Weights, LearnError> {
-    let problem = |problem: String| LearnError::Model { path: path.to_owned(), problem };
     let bytes = std::fs::read(path).map_err(|error| LearnError::File { path: path.to_owned(), error })?;
-    let tensors = SafeTensors::deserialize(&bytes)
-        .map_err(|error| problem(format!("not a whole safetensors file ({error}); copy or train it again")))?;
+    weights_from_bytes(&bytes).map_err(|problem| LearnError::Model { path: path.to_owned(), problem })
+}
+
+/// Reads weights of the bytes of a safetensors file.
+pub fn weights_from_bytes(bytes: &[u8]) -> Result<Weights, String> {
+    let tensors = SafeTensors::deserialize(bytes)
+        .map_err(|error| format!("not a whole safetensors file ({error}); copy or train it again"))?;
     let mut weights = Weights::new();
     for (name, view) in tensors.iter() {
         if view.dtype() != Dtype::F32 {
-            return Err(problem(format!("tensor {name:?} holds {:?}, not F32", view.dtype())));
+            return Err(format!("tensor {name:?} holds {:?}, not F32", view.dtype()));
         }
         let data: Vec<f32> = view
             .data()
@@ -111,10 +115,7 @@ pub fn read_weights(path: &Path) -> Result<Weights, LearnError> {
             .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
             .collect();
         if let Some(at) = data.iter().position(|value| !value.is_finite()) {
-            return Err(problem(format!(
-                "tensor {name:?} holds {} at {at}; the training that made it diverged",
-                data[at]
-            )));
+            return Err(format!("tensor {name:?} holds {} at {at}; the training that made it diverged", data[at]));
         }
         weights.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), data });
     }

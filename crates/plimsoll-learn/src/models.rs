@@ -3,6 +3,7 @@
 //! A model is promoted for an objective by an evaluation on data that it has not seen, and only if its gain is significant: against
 //! the model that is in use, or the best baseline where there is none. What earned it the place is kept beside the models.
 
+use crate::agent::Agent;
 use crate::error::LearnError;
 use crate::evaluate::{Against, Evaluation, Verdict};
 use crate::model::{self, CARD_FILE, CARD_SCHEMA, Card, ONNX_FILE, WEIGHTS_FILE, Weights};
@@ -209,6 +210,24 @@ fn check(rival: &Against, evaluation: &Evaluation) -> Result<(), String> {
         evaluation.extent(),
         rival.verdict
     ))
+}
+
+/// Has an agent go on from the model in a folder, which must be of the same network and features as its own.
+pub fn go_on_from(folder: &Path, own: &Card, agent: &mut dyn Agent) -> Result<(), LearnError> {
+    let other = read_card(folder)?;
+    let refused = |problem: String| LearnError::Model { path: folder.to_owned(), problem };
+    let differs = [
+        ("network", serde_json::json!(other.network), serde_json::json!(own.network)),
+        ("features of nodes", serde_json::json!(other.node_features), serde_json::json!(own.node_features)),
+        ("features of pods", serde_json::json!(other.pod_features), serde_json::json!(own.pod_features)),
+    ];
+    if let Some((what, theirs, ours)) = differs.iter().find(|(_, theirs, ours)| theirs != ours) {
+        return Err(refused(format!(
+            "it cannot be gone on from: its {what} are {theirs}, and the scenario asks for {ours}"
+        )));
+    }
+    let weights = model::read_weights(&folder.join(model::WEIGHTS_FILE))?;
+    agent.begin_with(&weights).map_err(|error| refused(error.to_string()))
 }
 
 /// Notes in a model's card what an evaluation found.

@@ -66,7 +66,13 @@ pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Box<dyn Learner>
 
 /// The policy of a model in a folder.
 pub fn load(folder: &Path) -> Result<Box<dyn Policy>, LearnError> {
-    let card = models::read_card(folder)?;
+    load_with(folder, None)
+}
+
+/// The same, with another weight of its own score against its heuristic's than its card says, if one is given.
+pub fn load_with(folder: &Path, trust: Option<f64>) -> Result<Box<dyn Policy>, LearnError> {
+    let mut card = models::read_card(folder)?;
+    card.trust = trust.unwrap_or(card.trust);
     let weights = model::read_weights(&folder.join(WEIGHTS_FILE))?;
     let made =
         if card.network.kind == ONNX { from_elsewhere(folder, &card, &weights) } else { policy(&card, &weights) };

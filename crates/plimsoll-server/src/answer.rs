@@ -47,6 +47,12 @@ impl Refused {
     }
 }
 
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.problem.error)
+    }
+}
+
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let told = self.problem.error;

@@ -1,11 +1,12 @@
-//! Who may ask: whoever knows the token.
+//! Who may ask: whoever knows a token, or is known to the API server.
 
 use crate::answer::Refused;
 use crate::{App, Shared};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use plimsoll_kube::review::May;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
@@ -81,7 +82,8 @@ pub async fn check(State(app): Shared, mut request: Request, next: Next) -> Resp
         let why = "other machines can reach this address: start with --token-file, or ask on loopback";
         return Refused::new(StatusCode::FORBIDDEN, why).into_response();
     }
-    if let Some(role) = role(&app, &request) {
+    let given = request.headers().get(header::AUTHORIZATION).cloned();
+    if let Some(role) = role(&app, given.as_ref()).await {
         request.extensions_mut().insert(role);
         return next.run(request).await;
     }
@@ -99,15 +101,22 @@ pub async fn check_admin(State(app): Shared, request: Request, next: Next) -> Re
     Refused::new(StatusCode::FORBIDDEN, "only the role admin may do that; this token is a viewer's").into_response()
 }
 
-fn role(app: &App, request: &Request) -> Option<Role> {
-    if app.token.is_none() && app.viewer_token.is_none() {
+async fn role(app: &App, given: Option<&HeaderValue>) -> Option<Role> {
+    if app.token.is_none() && app.viewer_token.is_none() && app.reviewer.is_none() {
         return Some(Role::Admin);
     }
-    let given = request.headers().get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")?;
+    let given = given?.as_bytes().strip_prefix(b"Bearer ")?;
     let is = |token: &Option<Token>| token.as_ref().is_some_and(|token| token.is(given));
     match (is(&app.token), is(&app.viewer_token)) {
         (true, _) => Some(Role::Admin),
         (false, true) => Some(Role::Viewer),
-        (false, false) => None,
+        (false, false) => {
+            let token = std::str::from_utf8(given).ok().filter(|token| !token.is_empty())?;
+            match app.reviewer.as_ref()?.may(token).await {
+                May::Change => Some(Role::Admin),
+                May::Read => Some(Role::Viewer),
+                May::Nothing => None,
+            }
+        }
     }
 }

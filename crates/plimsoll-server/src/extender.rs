@@ -10,11 +10,10 @@ use axum::http::StatusCode;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use plimsoll_core::reserve::Binding;
 use plimsoll_kube::advise::{Candidates, Consultation, Objection};
-use plimsoll_kube::driver::{Input, Question};
+use plimsoll_kube::driver::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
 /// The most points that an extender gives.
@@ -91,10 +90,8 @@ pub struct HostPriority {
 ))]
 pub async fn filter(State(app): Shared, Body(args): Body<ExtenderArgs>) -> Result<Json<FilterResult>, Refused> {
     app.known()?;
-    let (answer, objections) = oneshot::channel();
-    let question = Question::Object(app.policy(None)?, args.pod.clone(), answer);
-    app.inbox.send(Input::Ask(question)).await.map_err(|_| Refused::ended())?;
-    let objections = match objections.await.map_err(|_| Refused::ended())? {
+    let (policy, pod) = (app.policy(None)?, args.pod.clone());
+    let objections = match app.bridge.ask(|answer| Question::Object(policy, pod, answer)).await? {
         Ok(objections) => objections,
         Err(error) => return Ok(Json(FilterResult { error, ..FilterResult::default() })),
     };
@@ -123,7 +120,7 @@ fn filtered(args: ExtenderArgs, objections: &BTreeMap<String, Objection>) -> Fil
     result
 }
 
-/// Gives nodes points from 0 to 10; one that is not known has 0.
+/// Gives nodes points from 0 to 10. Those that have none are left out, which is the same to kube-scheduler, and where all have as many, all are: it reads a long answer slowly.
 #[utoipa::path(post, path = "/extender/prioritize", request_body = ExtenderArgs, responses(
     (status = 200, body = [HostPriority]), (status = 400, body = Problem), (status = 401, body = Problem), (status = 408, body = Problem),
     (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem),
@@ -151,8 +148,12 @@ pub async fn prioritize(
         None => return Err(Refused::ended()),
     };
     let (scores, _) = app.decide(&judged, recommended, MOST);
-    let row = |(host, score): (String, Option<i64>)| HostPriority { host, score: score.unwrap_or(0) };
-    Ok(Json(names.into_iter().zip(scores).map(row).collect()))
+    if scores.iter().all(|score| *score == Some(MOST)) {
+        return Ok(Json(Vec::new()));
+    }
+    let row =
+        |(host, score): (String, Option<i64>)| Some(HostPriority { host, score: score.filter(|score| *score > 0)? });
+    Ok(Json(names.into_iter().zip(scores).filter_map(row).collect()))
 }
 
 /// What `preempt` is called with: pods that would have to leave, by node.

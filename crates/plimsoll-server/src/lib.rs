@@ -15,23 +15,28 @@ mod openapi;
 mod points;
 mod recommendations;
 mod scores;
+mod stage;
 #[cfg(test)]
 mod tests;
 
 pub use auth::Token;
-pub use bridge::{Bridge, Helm, PolicyEntry};
+pub use bridge::shelf::{Laboratory, Recorder, Recording};
+pub use bridge::training::{Candidate, Phase, Training, TrainingPoint};
+pub use bridge::{Bridge, Helm, PolicyEntry, Totals};
 pub use listen::{ListenError, Listener, Tls};
 pub use metrics::Metrics;
 pub use openapi::document;
 pub use recommendations::Recommendations;
+pub use stage::{Day, Figures, Pace, SPEEDS, Side, SideView, Stage};
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post, put};
 use axum::{Json, Router, middleware};
 use plimsoll_kube::api::Api;
 use plimsoll_kube::driver::Inbox;
+use plimsoll_kube::review::Reviewer;
 use plimsoll_telemetry::Store;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,6 +58,8 @@ pub struct App {
     pub token: Option<Token>,
     /// Who may read, and ask for advice.
     pub viewer_token: Option<Token>,
+    /// Who says what owners of other tokens may do.
+    pub reviewer: Option<Reviewer>,
     /// The figures of the engine, if it schedules.
     pub engine_metrics: Option<Arc<plimsoll_kube::metrics::Metrics>>,
     /// Other machines can reach it and nobody has a token: only figures are told.
@@ -77,6 +84,7 @@ impl App {
             binder: None,
             token: None,
             viewer_token: None,
+            reviewer: None,
             engine_metrics: None,
             figures_only: false,
             recommendations: Arc::default(),
@@ -87,6 +95,11 @@ impl App {
 }
 
 impl App {
+    /// What people see and steer, for who does so from within the process.
+    pub fn bridge(&self) -> Arc<Bridge> {
+        Arc::clone(&self.bridge)
+    }
+
     /// What is recommended, for who does so from within the process.
     pub fn recommendations(&self) -> Arc<Recommendations> {
         Arc::clone(&self.recommendations)
@@ -99,10 +112,22 @@ type Shared = State<Arc<App>>;
 pub fn router(app: App) -> Router {
     let app = Arc::new(app);
     tokio::spawn(Arc::clone(&app.bridge).follow());
+    tokio::spawn(Arc::clone(&app.bridge).tell_day());
     let steering = Router::new()
         .route("/v1/policies/{name}/activate", post(bridge::policies::activate))
         .route("/v1/policies/rollback", post(bridge::policies::rollback))
+        .route("/v1/policies/{name}/shadow", post(bridge::policies::shadow))
+        .route("/v1/policies/shadow", delete(bridge::policies::end_shadow))
+        .route("/v1/policies/trust", put(bridge::policies::trust))
+        .route("/v1/rewards", put(bridge::rewards::reweigh))
+        .route("/v1/rewards/preview", post(bridge::rewards::preview))
+        .route("/v1/recordings", post(bridge::shelf::record))
+        .route("/v1/recordings/{name}/stop", post(bridge::shelf::stop))
+        .route("/v1/experiments", post(bridge::shelf::experiment))
+        .route("/training/trigger", post(bridge::training::trigger))
+        .route("/model/save", post(bridge::training::save))
         .route("/model/load", post(bridge::policies::load))
+        .route("/v1/demo", post(bridge::demo::set_pace))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), auth::check_admin));
     let advice = Router::new()
         .route("/v1/scores", post(scores::scores))
@@ -129,6 +154,13 @@ pub fn router(app: App) -> Router {
                 .route("/v1/what-if", post(bridge::decisions::what_if))
                 .route("/v1/measures", get(bridge::status::measures))
                 .route("/v1/policies", get(bridge::policies::policies))
+                .route("/v1/rewards", get(bridge::rewards::rewards))
+                .route("/v1/training", get(bridge::training::training))
+                .route("/v1/jobs/{id}", get(bridge::jobs::job))
+                .route("/v1/recordings", get(bridge::shelf::recordings))
+                .route("/v1/experiments", get(bridge::shelf::experiments))
+                .route("/v1/experiments/{name}/report", get(bridge::shelf::report))
+                .route("/v1/demo", get(bridge::demo::demo))
                 .merge(steering)
                 .route("/v1/recommendations", get(recommendations::list))
                 .route(

@@ -10,11 +10,10 @@ use axum::http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::framework::MAX_NODE_SCORE;
 use plimsoll_kube::advise::{Candidates, Consultation, Judged, Placed};
-use plimsoll_kube::driver::{Input, Question};
+use plimsoll_kube::driver::Question;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
 /// What is asked.
@@ -150,11 +149,7 @@ impl App {
         deadline: Duration,
     ) -> Result<Vec<Result<Judged, String>>, Refused> {
         self.known()?;
-        let (answer, judged) = oneshot::channel();
-        let work = async {
-            self.inbox.send(Input::Ask(Question::Advise(asked, answer))).await.map_err(|_| Refused::ended())?;
-            judged.await.map_err(|_| Refused::ended())
-        };
+        let work = self.bridge.ask(|answer| Question::Advise(asked, answer));
         tokio::time::timeout(deadline, work).await.unwrap_or_else(|_| {
             self.metrics.refused("late");
             Err(Refused::new(StatusCode::GATEWAY_TIMEOUT, format!("not done in {} ms", deadline.as_millis())))

@@ -31,8 +31,8 @@ impl Agents {
         let wanted = json!({ "targets": targets.iter().map(|target| request(target)).collect::<Vec<_>>() });
         let (mut told, mut problem) = (0, None);
         for node in Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await? {
-            let Some(address) = address(&node) else { continue };
-            match self.tell(&address, &wanted).await {
+            let Some(address) = internal_address(&node) else { continue };
+            match self.tell(address, &wanted).await {
                 Ok(()) => told += 1,
                 Err(error) => problem = Some(format!("{address}: {error}")),
             }
@@ -59,9 +59,10 @@ fn request(target: &str) -> Value {
     json!({ "target": target, "method": method })
 }
 
-fn address(node: &Node) -> Option<String> {
+/// Where a node's agent is reached.
+pub fn internal_address(node: &Node) -> Option<&str> {
     let addresses = node.status.as_ref()?.addresses.as_ref()?;
-    addresses.iter().find(|address| address.type_ == "InternalIP").map(|address| address.address.clone())
+    addresses.iter().find(|address| address.type_ == "InternalIP").map(|address| address.address.as_str())
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use crate::workload_args;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use plimsoll_core::policy::{self, Policy};
+use plimsoll_learn::error::LearnError;
 use plimsoll_learn::evaluate::{self, Against, Contender, Evaluation, Figures, Make, Role, Runs, Verdict};
+use plimsoll_learn::policy::MultiObjective;
 use plimsoll_learn::spec::LearnSpec;
 use plimsoll_learn::{models, workshop};
 use plimsoll_sim::compare::{CompareError, by_name};
@@ -44,11 +46,14 @@ impl Subject {
 
 /// The policy of a name, or of the model in a folder, for a comparison.
 pub fn policy_of(text: &str) -> Result<Box<dyn Policy>, CompareError> {
-    if !Path::new(text).is_dir() {
-        return by_name(text);
+    let failed = |error: LearnError| CompareError::Policy { policy: text.to_owned(), problem: error.to_string() };
+    if Path::new(text).is_dir() {
+        return workshop::load(Path::new(text)).map_err(failed);
     }
-    workshop::load(Path::new(text))
-        .map_err(|error| CompareError::Policy { policy: text.to_owned(), problem: error.to_string() })
+    match MultiObjective::named(text, &|name| std::env::var(name).ok()) {
+        Some(policy) => Ok(Box::new(policy.map_err(failed)?)),
+        None => by_name(text),
+    }
 }
 
 fn model(folder: &Path, role: Role) -> Result<Contender<'static>> {

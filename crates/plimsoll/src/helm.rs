@@ -1,14 +1,21 @@
 //! What can be steered while a program serves: the policies there are, and how each is had.
 
+use crate::recorder::Recordings;
 use crate::section::Section;
+use anyhow::{Result, ensure};
+use kube::Client;
 use plimsoll_core::config::Configuration;
-use plimsoll_core::policy::POLICIES;
-use plimsoll_kube::twin::TwinTotals;
-use plimsoll_learn::models;
-use plimsoll_server::{Helm, PolicyEntry};
+use plimsoll_core::policy::{POLICIES, Policy};
+use plimsoll_kube::twin::{Begin, Told, Twin};
+use plimsoll_kube::world::NodeKind;
+use plimsoll_learn::model::Card;
+use plimsoll_learn::policy::{ABOUT_MULTI_OBJECTIVE, MULTI_OBJECTIVE, MultiObjective};
+use plimsoll_learn::reward::SharedObjectives;
+use plimsoll_learn::{models, workshop};
+use plimsoll_server::{Helm, Laboratory, PolicyEntry};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The folder of models, beside where the program was started.
 const MODELS: &str = "models";
@@ -30,34 +37,134 @@ const VARIABLES: [&str; 12] = [
     "REWARD_ENERGY",
 ];
 
-/// What can be steered. `named` are policies that were given by the command line or the configuration.
-pub fn helm(
-    mode: &'static str,
-    configuration: &Configuration,
-    section: &Section,
-    named: Vec<String>,
-    twin: Option<Arc<Mutex<TwinTotals>>>,
-) -> Helm {
-    let own = section.clone();
+/// What a program that serves is made of, as far as it can be steered.
+pub struct Deck<'a> {
+    /// `schedule`, `shadow` or `advise`.
+    pub mode: &'static str,
+    pub configuration: &'a Configuration,
+    pub section: &'a Section,
+    /// Policies that were given by the command line or the configuration.
+    pub named: Vec<String>,
+    pub client: Client,
+    pub kinds: Vec<NodeKind>,
+    /// The cluster as it would be under the default policy.
+    pub twin: Option<Arc<Told>>,
+    /// Where recordings, reports and models are kept.
+    pub data: Option<PathBuf>,
+    pub objectives: SharedObjectives,
+}
+
+/// What can be steered.
+pub fn helm(deck: Deck<'_>) -> Helm {
+    let Deck { mode, configuration, section, named, client, kinds, twin, data, objectives } = deck;
+    let learned = data.as_ref().map(|data| data.join(MODELS));
+    let (own, weights) = (section.clone(), objectives.clone());
+    let load = Arc::new(move |name: &str, trust: Option<f64>| policy(&own, &weights, name, trust));
+    let twins = Arc::new(Twins { client: client.clone(), configuration: configuration.clone(), kinds });
+    let (shadows, loads) = (Arc::clone(&twins), Arc::clone(&load));
     Helm {
         mode,
         config: config(configuration, section),
-        catalogue: Box::new(move || catalogue(&named)),
-        load: Box::new(move |name| own.policy(name).map_err(|error| format!("{error:#}"))),
+        catalogue: Box::new({
+            let learned = learned.clone();
+            move || catalogue(&named, learned.as_deref())
+        }),
+        load: Box::new(move |name, trust| load(name, trust)),
         twin,
+        shadow: Box::new(move |name, trust| shadows.start(Begin::AsItIs, || loads(name, trust))),
+        preview: Box::new(move |weights| {
+            let policy = || Ok(Box::new(MultiObjective::new(SharedObjectives::new(weights))) as Box<dyn Policy>);
+            twins.start(Begin::Anew, policy)
+        }),
+        objectives,
+        training: Arc::default(),
+        save: Box::new(move |from, name| {
+            let folder = learned.as_ref().ok_or("nothing is kept here: start with --data FOLDER")?.join(name);
+            keep(Path::new(from), &folder).map_err(|error| format!("{error:#}"))?;
+            Ok(folder.display().to_string())
+        }),
+        recorder: data.as_ref().map(|data| Arc::new(Recordings::new(client, data.join("recordings"))) as _),
+        laboratory: data.map(|data| Laboratory {
+            folder: data.join("experiments"),
+            kinds: EXPERIMENTS,
+            command: experiment,
+        }),
+        demo: None,
     }
 }
 
-fn catalogue(named: &[String]) -> Vec<PolicyEntry> {
-    let heuristics = POLICIES.iter().filter(|(name, _)| *name != REFERENCE).map(|(name, about)| PolicyEntry {
-        name: (*name).to_owned(),
-        kind: "heuristic",
-        description: (*about).to_owned(),
-        ..PolicyEntry::default()
-    });
-    let listed = models::list(Path::new(MODELS)).unwrap_or_default();
-    let shipped = listed.iter().map(|model| Path::new(MODELS).join(&model.name));
-    let mut folders: Vec<PathBuf> = shipped.collect();
+/// The experiments of this build.
+#[cfg(feature = "burn")]
+const EXPERIMENTS: &[&str] = &["thesis", "qtable"];
+/// Experiments train networks.
+#[cfg(not(feature = "burn"))]
+const EXPERIMENTS: &[&str] = &[];
+
+fn experiment(kind: &str, report: &Path) -> std::io::Result<std::process::Command> {
+    report.parent().map(std::fs::create_dir_all).transpose()?;
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command.args(["experiment", kind, "--quiet", "--background", "--out"]).arg(report);
+    Ok(command)
+}
+
+/// What twins of the cluster are made of.
+struct Twins {
+    client: Client,
+    configuration: Configuration,
+    kinds: Vec<NodeKind>,
+}
+
+impl Twins {
+    /// A twin in which a policy, made for each profile, ranks.
+    fn start(&self, begin: Begin, make: impl Fn() -> Result<Box<dyn Policy>, String>) -> Result<Twin, String> {
+        let profiles = self.configuration.profiles.iter();
+        let policies: Result<Vec<_>, String> =
+            profiles.map(|profile| Ok((profile.scheduler_name.clone(), make()?))).collect();
+        Ok(Twin::start(self.client.clone(), &self.configuration, self.kinds.clone(), policies?, begin))
+    }
+}
+
+/// A policy by its name: one that weighs objectives follows the weights in force.
+fn policy(
+    section: &Section,
+    weights: &SharedObjectives,
+    name: &str,
+    trust: Option<f64>,
+) -> Result<Box<dyn Policy>, String> {
+    let folder = Path::new(name);
+    let made = match name {
+        MULTI_OBJECTIVE => Box::new(MultiObjective::new(weights.clone())),
+        _ if folder.is_dir() => workshop::load_with(folder, trust).map_err(|error| error.to_string())?,
+        _ => return section.policy(name).map_err(|error| format!("{error:#}")),
+    };
+    Ok(section.guarded(made))
+}
+
+/// Copies a model to a folder that is not there yet.
+fn keep(from: &Path, to: &Path) -> Result<()> {
+    ensure!(!to.exists(), "{} is there; take another name", to.display());
+    let card = models::read_card(from)?;
+    let weights = plimsoll_learn::model::read_weights(&from.join(plimsoll_learn::model::WEIGHTS_FILE))?;
+    models::save(to, &Card { name: models::name(to), ..card }, &weights)?;
+    Ok(())
+}
+
+/// The policies and models that can be chosen; `named` were given, and those in `learned` were made here.
+pub fn catalogue(named: &[String], learned: Option<&Path>) -> Vec<PolicyEntry> {
+    let own = std::iter::once(&(MULTI_OBJECTIVE, ABOUT_MULTI_OBJECTIVE));
+    let heuristics =
+        POLICIES.iter().chain(own).filter(|(name, _)| *name != REFERENCE).map(|(name, about)| PolicyEntry {
+            name: (*name).to_owned(),
+            kind: "heuristic",
+            description: (*about).to_owned(),
+            ..PolicyEntry::default()
+        });
+    let listed = |folder: &Path| {
+        let models = models::list(folder).unwrap_or_default();
+        models.iter().map(|model| folder.join(&model.name)).collect::<Vec<_>>()
+    };
+    let mut folders = listed(Path::new(MODELS));
+    folders.extend(learned.map(listed).unwrap_or_default());
     folders.extend(named.iter().map(PathBuf::from).filter(|folder| folder.is_dir()));
     folders.sort_unstable();
     folders.dedup();
@@ -97,7 +204,7 @@ fn compared(row: &Value) -> Value {
 }
 
 /// The configuration in force. Nothing in it is secret.
-fn config(configuration: &Configuration, section: &Section) -> Value {
+pub fn config(configuration: &Configuration, section: &Section) -> Value {
     let policy = |name: &str| section.profiles.iter().find(|given| given.scheduler_name == name);
     let profiles: Vec<_> = configuration
         .profiles

@@ -49,6 +49,13 @@ pub fn read_text(path: &Path) -> Result<(String, String)> {
     Ok((name, text))
 }
 
+/// A token in a file that an option names; blank space around it does not count.
+pub fn read_token(option: &str, file: Option<&Path>) -> Result<Option<String>> {
+    let Some(file) = file else { return Ok(None) };
+    let text = std::fs::read_to_string(file).with_context(|| format!("{option} {}: cannot be read", file.display()))?;
+    Ok(Some(text.trim().to_owned()))
+}
+
 /// The configuration in a file, or the defaults if none is named.
 pub fn read_configuration(path: Option<&PathBuf>) -> Result<Configuration> {
     let Some(path) = path else { return Ok(Configuration::default()) };

@@ -1,6 +1,8 @@
 //! The command line of Plimsoll: it parses, calls the engine and prints.
 
 mod access;
+mod apprentice;
+mod background;
 mod cluster;
 mod commands;
 mod connect;
@@ -15,6 +17,7 @@ mod live;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod output;
+mod recorder;
 mod recording;
 mod report;
 mod scenario_args;
@@ -57,9 +60,12 @@ enum Command {
     Run(commands::run::Args),
     Serve(commands::serve::Args),
     Record(commands::record::Args),
+    Doctor(commands::doctor::Args),
     #[cfg(feature = "load")]
     Load(commands::load::Args),
+    Play(commands::play::Args),
     Demo(commands::demo::Args),
+    Tour(commands::tour::Args),
     #[cfg(target_os = "linux")]
     Lab(commands::lab::Args),
     #[cfg(feature = "burn")]
@@ -127,9 +133,12 @@ fn run(command: Command, out: &mut Output) -> Result<Verdict> {
         Command::Run(args) => commands::run::run(args, out),
         Command::Serve(args) => commands::serve::run(args, out),
         Command::Record(args) => commands::record::run(args, out),
+        Command::Doctor(args) => commands::doctor::run(args, out),
         #[cfg(feature = "load")]
         Command::Load(args) => commands::load::run(args, out),
+        Command::Play(args) => commands::play::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
+        Command::Tour(args) => commands::tour::run(args, out),
         #[cfg(target_os = "linux")]
         Command::Lab(args) => commands::lab::run(args, out),
         #[cfg(feature = "burn")]

@@ -1,14 +1,24 @@
 //! A recorded workload: pods of a real cluster, with when each came and how long it ran, put together from what is seen of them.
 
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration};
 use k8s_openapi::jiff::Timestamp;
+use kube::{Api, Client};
+use plimsoll_core::engine::{Event, Object};
 use plimsoll_core::model::{Interner, PodShape, ResourceNames};
 use plimsoll_core::state::pod_key;
+use plimsoll_kube::driver::{Inbox, Input};
 use plimsoll_kube::owner::owner_of;
-use plimsoll_kube::world::{GPU, latency_ms};
-use plimsoll_sim::workload::{Builder, GpuRequest, LatencyConstraint, Lifetime, PodRecord, Template, Workload};
+use plimsoll_kube::watch::watch;
+use plimsoll_kube::world::{GPU, is_placed, latency_ms};
+use plimsoll_sim::workload::{self, Builder, GpuRequest, LatencyConstraint, Lifetime, PodRecord, Template, Workload};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
+use tokio::sync::{mpsc, watch as channel};
+
+/// Events that may wait.
+const EVENTS: usize = 1024;
 
 /// A pod that was seen.
 #[derive(Debug)]
@@ -39,6 +49,33 @@ impl Recording {
         Self { since, pods: BTreeMap::new(), named: BTreeMap::new(), unreadable: 0 }
     }
 
+    /// Takes in what a watch tells.
+    pub fn take(&mut self, event: &Event, now: Timestamp) {
+        match event {
+            Event::Apply(Object::Pod(pod)) => self.apply(pod, now),
+            Event::Delete(Object::Pod(pod)) => {
+                let name = |name: &Option<String>| name.clone().unwrap_or_default();
+                self.delete(&name(&pod.metadata.namespace), &name(&pod.metadata.name), now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins later: pods that had ended by then are forgotten. It never begins earlier.
+    pub fn forget_before(&mut self, since: Timestamp) {
+        if since <= self.since {
+            return;
+        }
+        self.since = since;
+        self.pods.retain(|_, seen| seen.ended.is_none_or(|end| end > since));
+        self.named.retain(|_, uid| self.pods.contains_key(uid));
+    }
+
+    /// How many pods there are in it.
+    pub fn len(&self) -> usize {
+        self.pods.len()
+    }
+
     /// How many pods could not be read.
     pub fn unreadable(&self) -> u64 {
         self.unreadable
@@ -58,9 +95,7 @@ impl Recording {
             self.pods.insert(uid.clone(), seen);
         }
         let Some(known) = self.pods.get_mut(&uid) else { return };
-        let has_node =
-            pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty());
-        if known.started.is_none() && has_node {
+        if known.started.is_none() && is_placed(pod) {
             known.started = Some(start_time(pod).unwrap_or(at));
         }
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -113,6 +148,42 @@ impl Recording {
         }
         builder.finish(name, Vec::new())
     }
+}
+
+/// Watches the pods of a cluster, or of a namespace.
+pub fn pods(client: Client, namespace: Option<&str>) -> mpsc::Receiver<Event> {
+    let api: Api<Pod> = match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let (inbox, mut inputs) = Inbox::new();
+    let (tell, events) = mpsc::channel(EVENTS);
+    // Nobody asks for pods to be read anew.
+    let watches = tokio::spawn(watch(api, None, inbox, channel::channel(0).1));
+    tokio::spawn(async move {
+        while let Some(input) = inputs.recv().await {
+            if let Input::Event(event) = input
+                && tell.send(event).await.is_err()
+            {
+                break;
+            }
+        }
+        watches.abort();
+    });
+    events
+}
+
+/// Writes the trace beside its place first: what is there stays whole.
+pub fn save(recording: &Recording, path: &Path) -> Result<()> {
+    let name = path.file_name().context("not the name of a file")?.to_string_lossy().into_owned();
+    let beside = path.with_file_name(format!(".{}.{name}", std::process::id()));
+    workload::write(&recording.workload(&name_of(path)), &beside)?;
+    std::fs::rename(&beside, path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The name of a file without what comes after its first dot.
+pub fn name_of(path: &Path) -> String {
+    path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 fn between(from: Timestamp, to: Timestamp) -> Duration {

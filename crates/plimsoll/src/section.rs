@@ -1,5 +1,6 @@
 //! The Plimsoll section of a configuration file: a second document beside the KubeSchedulerConfiguration.
 
+use crate::apprentice::TrainingSection;
 use crate::evaluation::policy_of;
 use crate::input;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -38,6 +39,8 @@ pub struct Section {
     pub telemetry: TelemetrySection,
     /// What is never exceeded.
     pub guard_rails: GuardRails,
+    /// Learning while it runs.
+    pub training: TrainingSection,
 }
 
 /// Which policy ranks for a profile.
@@ -98,6 +101,19 @@ impl Default for TelemetrySection {
             interval_seconds: 15.0,
             stale_after_seconds: 60.0,
             window_seconds: 600.0,
+        }
+    }
+}
+
+impl TelemetrySection {
+    /// The Prometheus that is asked: at an address that counts more than that of the section, if one is given.
+    pub fn asked(&self, address: Option<&str>) -> Option<PrometheusSection> {
+        match (&self.prometheus, address) {
+            (None, address) => address.map(PrometheusSection::at),
+            (Some(section), None) => Some(section.clone()),
+            (Some(section), Some(address)) => {
+                Some(PrometheusSection { address: address.to_owned(), ..section.clone() })
+            }
         }
     }
 }
@@ -280,11 +296,15 @@ impl Section {
 
     /// A policy by name, or the model of a folder, that keeps to the guard rails.
     pub fn policy(&self, name: &str) -> Result<Box<dyn Policy>> {
-        let mut policy = policy_of(name)?;
+        Ok(self.guarded(policy_of(name)?))
+    }
+
+    /// A policy that keeps to the guard rails.
+    pub fn guarded(&self, mut policy: Box<dyn Policy>) -> Box<dyn Policy> {
         let deadline = Duration::from_secs_f64(self.guard_rails.decision_deadline_ms / 1000.0);
         let start = Instant::now();
         policy.set_deadline(Box::new(move || start.elapsed()), deadline);
-        Ok(policy)
+        policy
     }
 
     /// What nodes are like. Files are named from `folder`.

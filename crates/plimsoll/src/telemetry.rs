@@ -1,5 +1,6 @@
 //! How things really are, read beside the work.
 
+use crate::input::read_token;
 use crate::section::{PrometheusSection, TelemetrySection};
 use anyhow::{Context, Result};
 use plimsoll_kube::driver::{Inbox, Input, Question};
@@ -11,7 +12,6 @@ use plimsoll_telemetry::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::sync::oneshot;
 
 /// Begins to read, and to tell the engine; `address` is a Prometheus that counts more than that of the section.
 pub fn start(
@@ -38,12 +38,7 @@ pub fn follow(
     store: &Arc<Store>,
 ) -> Result<()> {
     let interval = Duration::from_secs_f64(section.interval_seconds);
-    let asked = match (&section.prometheus, address) {
-        (None, None) => None,
-        (None, Some(address)) => Some(PrometheusSection::at(address)),
-        (Some(section), None) => Some(section.clone()),
-        (Some(section), Some(address)) => Some(PrometheusSection { address: address.to_owned(), ..section.clone() }),
-    };
+    let asked = section.asked(address);
     let is_read = asked.is_some() || section.resource_metrics;
     if let Some(asked) = asked {
         let queries = queries(&asked)?;
@@ -53,12 +48,8 @@ pub fn follow(
         tokio::spawn(ResourceMetrics::new(client.clone(), interval, Arc::clone(store)).run());
     }
     if let Some(section) = &section.agents {
-        let token = section.token_file.as_ref().map(|file| {
-            let text = std::fs::read_to_string(file);
-            text.map(|text| text.trim().to_owned())
-                .with_context(|| format!("telemetry.agents.tokenFile {}: cannot be read", file.display()))
-        });
-        let agents = Agents::new(client.clone(), section.port, token.transpose()?).map_err(anyhow::Error::msg)?;
+        let token = read_token("telemetry.agents.tokenFile", section.token_file.as_deref())?;
+        let agents = Agents::new(client.clone(), section.port, token).map_err(anyhow::Error::msg)?;
         tokio::spawn(send_users(agents, interval, inbox.clone()));
     }
     if is_read {
@@ -68,7 +59,7 @@ pub fn follow(
 }
 
 /// The queries of all sets, and those that are given.
-fn queries(asked: &PrometheusSection) -> Result<Vec<Query>> {
+pub fn queries(asked: &PrometheusSection) -> Result<Vec<Query>> {
     let mut queries = Vec::new();
     for name in &asked.sets {
         let known = || presets().iter().map(|set| set.name).collect::<Vec<_>>().join(", ");
@@ -90,9 +81,7 @@ async fn send_users(agents: Agents, interval: Duration, inbox: Inbox) {
     let (mut told, mut since) = (BTreeSet::new(), 0);
     loop {
         ticks.tick().await;
-        let (answer, users) = oneshot::channel();
-        let asked = inbox.send(Input::Ask(Question::Users(answer))).await;
-        let Ok(users) = (if asked.is_ok() { users.await.map_err(drop) } else { Err(()) }) else { return };
+        let Ok(users) = inbox.ask(Question::Users).await else { return };
         since += 1;
         if users == told && (since < REMINDER || users.is_empty()) {
             continue;

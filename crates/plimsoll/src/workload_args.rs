@@ -16,7 +16,7 @@ pub struct WorkloadArgs {
     /// A recorded workload, as in `azure=FILE`, `alibaba=FILE` or `table=FILE`; without a format, it is known by the heading
     #[arg(long, value_name = "[FORMAT=]FILE", conflicts_with = "generate")]
     trace: Option<TraceFile>,
-    /// A made-up workload: poisson, bursty, diurnal, thesis-1, thesis-2, shop, gpu-sharing or constrained
+    /// A made-up workload: poisson, bursty, diurnal, thesis-1, thesis-2, shop, gpu-sharing, constrained or day
     #[arg(long, value_name = "KIND")]
     generate: Option<String>,
     /// A setting of the generator, as in `hours=48` or `lifetime.kind=pareto`; may be given several times

@@ -198,7 +198,9 @@ fn wrong_usage_and_missing_files_end_with_status_2_and_a_message() {
         (vec!["explain", "--cluster", SHOP, "--pod", "nobody"], "they hold default/report"),
         (vec!["check-config"], "FILE"),
         (vec!["check-config", "absent.yaml"], "cannot open absent.yaml"),
-        (vec!["demo", "--nodes", "1"], "3..=50000"),
+        (vec!["tour", "--nodes", "1"], "3..=50000"),
+        (vec!["demo", "--speed", "0"], "from 1 to 100000"),
+        (vec!["demo", "--policy", "guess"], "guess"),
         (vec!["nonsense"], "unrecognized subcommand"),
         (vec![], "Usage"),
     ] {
@@ -441,8 +443,8 @@ fn policies_are_listed() {
 }
 
 #[test]
-fn demo_fits_a_terminal_and_shows_every_kind_of_reason() {
-    let run = plimsoll(&["demo"]).expect(0);
+fn tour_fits_a_terminal_and_shows_every_kind_of_reason() {
+    let run = plimsoll(&["tour"]).expect(0);
     assert!(run.stdout.lines().count() < 75, "{}", run.stdout);
     assert!(run.stdout.lines().all(|line| line.chars().count() <= 260), "{}", run.stdout);
     run.says("after removing shop/backfill")
@@ -454,9 +456,9 @@ fn demo_fits_a_terminal_and_shows_every_kind_of_reason() {
 }
 
 #[test]
-fn demo_repeats_for_a_seed_and_takes_any_size() {
+fn tour_repeats_for_a_seed_and_takes_any_size() {
     let shown = |args: &[&str]| {
-        let run = plimsoll(&[&["demo"], args].concat()).expect(0);
+        let run = plimsoll(&[&["tour"], args].concat()).expect(0);
         // The second line tells how long decisions took, and another how long the comparison did.
         let timed = |at: usize, line: &str| at == 1 || line.starts_with("Prove it first");
         let lines = run.stdout.lines().enumerate().filter(|(at, line)| !timed(*at, line));

@@ -265,3 +265,35 @@ fn evolution_gives_the_same_model_each_time_on_any_number_of_threads_and_after_b
     }
     assert_ne!(weights(&model("one")), weights(&model("other")));
 }
+
+#[test]
+fn training_begins_with_another_model_of_the_same_make() {
+    let (folder, scenario) = folder("from", 3);
+    let (first, second) = (folder.join("first"), folder.join("second"));
+    good(&format!("train {scenario} --out {} --quiet", first.display()));
+    let told = good(&format!("train {scenario} --out {} --from {} --quiet", second.display(), first.display()));
+    assert!(told.contains(&format!("beginning with {}", first.display())), "{told}");
+    let card: Value = serde_json::from_str(&std::fs::read_to_string(second.join("card.json")).unwrap()).unwrap();
+    assert!(card["training"]["command"].as_str().unwrap().contains("--from"), "{card}");
+    // Models of another make are refused, with what differs.
+    let other =
+        std::fs::read_to_string(&scenario).unwrap().replace(r#""best-fit", "worst-fit""#, r#""best-fit", "random""#);
+    std::fs::write(folder.join("other.toml"), other.replace("base = \"worst-fit\"", "base = \"best-fit\"")).unwrap();
+    let other = folder.join("other.toml");
+    let told = ends(
+        &format!(
+            "train {} --out {} --from {} --quiet",
+            other.display(),
+            folder.join("third").display(),
+            first.display()
+        ),
+        2,
+    );
+    assert!(told.contains("features of nodes") && told.contains("worst-fit"), "{told}");
+    // Programs are told how far it is.
+    let lines =
+        good(&format!("train {scenario} --out {} --quiet --progress json --background", folder.join("told").display()));
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert!(first["steps"].as_u64().unwrap() > 0 && first["progress"].as_f64().unwrap() > 0.0, "{first}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -280,6 +280,17 @@ impl Agent for BlendAgent {
         state
     }
 
+    fn begin_with(&mut self, weights: &Weights) -> Result<(), LearnError> {
+        let found = weights.get(WEIGHTS).filter(|tensor| tensor.data.len() == self.weights.len());
+        let found = found.ok_or_else(|| {
+            LearnError::Invalid(format!("the other model does not weigh {} heuristics", self.weights.len()))
+        })?;
+        self.weights.clone_from(&found.data);
+        // Each heuristic alone was tried by the other.
+        self.generation = 1;
+        Ok(())
+    }
+
     fn restore(&mut self, state: &AgentState) -> Result<(), LearnError> {
         let missing = |name: &str| LearnError::Invalid(format!("the state of a blend lacks {name:?}"));
         let value = |name: &str| state.values.get(name).cloned().ok_or_else(|| missing(name));

@@ -12,6 +12,7 @@ use crate::error::LearnError;
 use crate::model::Weights;
 use crate::network::{Batch, Network, NetworkSpec, Slopes};
 use crate::observation::Observation;
+use crate::variables::{Lookup, number};
 use plimsoll_core::rng::Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,14 +108,8 @@ impl DqnSettings {
 
     /// Takes over what is set under `LEARNING_RATE`, `GAMMA`, `TRAINING_INTERVAL`, `EPSILON_START`, `EPSILON_END` and `EPSILON_DECAY`; any of
     /// the last three makes exploration exponential.
-    pub fn override_by(&mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(), LearnError> {
-        let read = |name: &str| -> Result<Option<f64>, LearnError> {
-            let Some(text) = lookup(name) else { return Ok(None) };
-            let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-            number
-                .map(Some)
-                .ok_or_else(|| LearnError::Invalid(format!("{name} is {text:?}, must be a number from 0 up")))
-        };
+    pub fn override_by(&mut self, lookup: Lookup<'_>) -> Result<(), LearnError> {
+        let read = |name: &str| number(name, lookup);
         self.learning_rate = read("LEARNING_RATE")?.unwrap_or(self.learning_rate);
         self.gamma = read("GAMMA")?.unwrap_or(self.gamma);
         self.train_every = read("TRAINING_INTERVAL")?.map_or(self.train_every, |every| every as u64);
@@ -398,6 +393,11 @@ impl Agent for Dqn {
         self.replay = Replay::new(self.settings.capacity, self.settings.priority);
         self.learns_from = self.rollout.steps + self.settings.learning_starts;
         Ok(())
+    }
+
+    fn begin_with(&mut self, weights: &Weights) -> Result<(), LearnError> {
+        self.network.begin_with(weights)?;
+        self.target.begin_with(weights)
     }
 
     fn weights(&self) -> Weights {

@@ -312,6 +312,24 @@ impl Agent for Evolution {
         Ok(())
     }
 
+    fn begin_with(&mut self, weights: &Weights) -> Result<(), LearnError> {
+        let mut flat = Vec::with_capacity(self.mean.len());
+        for (name, own) in &self.template {
+            let other = weights.get(name).filter(|other| other.shape == own.shape);
+            let other = other.ok_or_else(|| {
+                LearnError::Invalid(format!(
+                    "the other model's {name:?} is missing, or of another shape than {:?}",
+                    own.shape
+                ))
+            })?;
+            flat.extend_from_slice(&other.data);
+        }
+        (self.mean, self.best) = (flat.clone(), flat);
+        self.best_figure = f64::INFINITY;
+        self.best_figure = self.validate()?;
+        Ok(())
+    }
+
     fn weights(&self) -> Weights {
         let mut weights = self.weights_of(&self.best);
         weights.extend(self.parts.predictor.weights());

@@ -221,6 +221,10 @@ impl Agent for Imitation {
         Ok(())
     }
 
+    fn begin_with(&mut self, weights: &Weights) -> Result<(), LearnError> {
+        self.network.begin_with(weights)
+    }
+
     fn weights(&self) -> Weights {
         self.network.weights().clone()
     }

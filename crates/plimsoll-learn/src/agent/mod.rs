@@ -63,6 +63,11 @@ pub trait Agent {
     /// Goes on from a state.
     fn restore(&mut self, state: &AgentState) -> Result<(), LearnError>;
 
+    /// Begins with the weights of another model, of the same network and features, instead of its own. What it has no use for is passed over.
+    fn begin_with(&mut self, _: &Weights) -> Result<(), LearnError> {
+        Err(LearnError::Invalid("this agent begins with nothing; it cannot go on from another model".into()))
+    }
+
     /// The weights of the policy as it is now, or the best so far: what a model is made of.
     fn weights(&self) -> Weights;
 }

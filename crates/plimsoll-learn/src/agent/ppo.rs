@@ -337,6 +337,10 @@ impl Agent for Ppo {
         Ok(())
     }
 
+    fn begin_with(&mut self, weights: &Weights) -> Result<(), LearnError> {
+        self.network.begin_with(weights)
+    }
+
     fn weights(&self) -> Weights {
         self.network.weights().clone()
     }

@@ -4,12 +4,13 @@ use super::episodes::Episodes;
 use super::{Environment, Step};
 use crate::error::LearnError;
 use crate::observation::{Observation, Observe};
+use crate::policy::preferences;
 use crate::reward::{Context, Loads, NodeLoad, Placed, Rewards};
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::{self, Policy};
 use plimsoll_core::rng::Rng;
 use plimsoll_core::state::{ClusterState, NodeId, PodId};
-use plimsoll_core::telemetry::Telemetry;
+use plimsoll_core::telemetry::NodeTelemetry;
 use plimsoll_sim::simulation::{Choice, Inputs, Nobody, Readings, Simulation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -291,13 +292,8 @@ fn preference(running: &mut Running, pod: PodId, number: usize, node: NodeId) ->
     let explained = running.simulation.scheduler().explain(pod);
     let explanation = explained.map_err(|error| LearnError::Invalid(error.to_string()))?;
     let Some(at) = explanation.feasible.iter().position(|feasible| *feasible == node) else { return Ok(0.0) };
-    let by_affinity = explanation.scores.iter().filter(|(plugin, _)| plugin.as_str().ends_with("Affinity"));
-    let totals = by_affinity.fold(vec![0_i64; explanation.feasible.len()], |mut totals, (_, scores)| {
-        totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score);
-        totals
-    });
-    let best = totals.iter().copied().max().unwrap_or(0);
-    Ok(if best > 0 { totals[at].max(0) as f64 / best as f64 } else { 1.0 })
+    let preferences = preferences(&explanation.scores, explanation.feasible.len());
+    Ok(preferences.map_or(1.0, |preferences| preferences[at]))
 }
 
 /// Of the calls between a pod's service and others that run, the share that stays on its node.
@@ -330,19 +326,28 @@ fn near(inputs: &Inputs<'_>, state: &ClusterState, number: usize, node: NodeId) 
 
 /// What machines draw as a share of what they would at full load; where nobody knows, the share of nodes with pods.
 fn power(state: &ClusterState) -> f64 {
-    let telemetry: &Telemetry = &state.telemetry;
     let (mut drawn, mut most) = (0.0, 0.0);
     for node in state.nodes() {
-        let known = telemetry.node(node.id);
+        let known = state.telemetry.node(node.id);
         let load = f64::from(crate::observation::share(node.requested.cpu, node.allocatable.cpu));
-        match &known.power {
-            Some(curve) if known.awake_since.is_some() || !node.pods.is_empty() => drawn += curve.at(load),
-            Some(_) => drawn += known.sleep_watts,
-            None => drawn += f64::from(u8::from(!node.pods.is_empty())),
-        }
-        most += known.power.as_ref().map_or(1.0, |curve| curve.full());
+        drawn += draws(known, !node.pods.is_empty(), load);
+        most += draws_at_most(known);
     }
     if most > 0.0 { drawn / most } else { 0.0 }
+}
+
+/// What a node draws: one unit for a node in use whose power is not known.
+pub(crate) fn draws(known: &NodeTelemetry, is_used: bool, load: f64) -> f64 {
+    match &known.power {
+        Some(curve) if known.awake_since.is_some() || is_used => curve.at(load),
+        Some(_) => known.sleep_watts,
+        None => f64::from(u8::from(is_used)),
+    }
+}
+
+/// What it draws at full load.
+pub(crate) fn draws_at_most(known: &NodeTelemetry) -> f64 {
+    known.power.as_ref().map_or(1.0, |curve| curve.full())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! fast; [`VectorEnvironment`] steps many at once.
 
 pub mod arena;
-mod cluster;
+pub(crate) mod cluster;
 mod episodes;
 #[cfg(test)]
 pub(crate) mod testing;

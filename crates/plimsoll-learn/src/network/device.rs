@@ -43,10 +43,24 @@ impl FromStr for Compute {
 impl Compute {
     /// Computes networks there from now on; refused if they are computed elsewhere already.
     pub fn choose(self) -> Result<(), LearnError> {
+        #[cfg(feature = "tch")]
+        self.probe()?;
         if *CHOSEN.get_or_init(|| self) == self {
             return Ok(());
         }
         Err(LearnError::Invalid("networks are computed on another device already".into()))
+    }
+
+    /// Whether there is such a device: LibTorch says so by a panic, where it is first used.
+    #[cfg(feature = "tch")]
+    fn probe(self) -> Result<(), LearnError> {
+        let Self::Cuda(index) = self else { return Ok(()) };
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let tried = std::panic::catch_unwind(|| burn::tensor::Tensor::<1>::from_data([0.0_f32], &self.device()));
+        std::panic::set_hook(hook);
+        let absent = || format!("device cuda:{index}: LibTorch finds no such GPU; check its driver, or take cpu");
+        tried.map(drop).map_err(|_| LearnError::Invalid(absent()))
     }
 
     /// Where networks are computed.

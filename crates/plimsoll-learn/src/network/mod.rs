@@ -166,6 +166,22 @@ impl Network {
         Ok(())
     }
 
+    /// Takes those of its weights that another model has; heads that only training needs stay as they are.
+    pub fn begin_with(&mut self, others: &Weights) -> Result<(), LearnError> {
+        let mut own = self.weights.clone();
+        let known = others
+            .iter()
+            .filter(|(name, _)| own.contains_key(*name))
+            .map(|(name, tensor)| (name.clone(), tensor.clone()));
+        let known: Vec<_> = known.collect();
+        if known.is_empty() {
+            let problem = "the other model has no weight of this network; train from one of the same network";
+            return Err(LearnError::Invalid(problem.into()));
+        }
+        own.extend(known);
+        self.set_weights(own)
+    }
+
     /// What it was built from.
     pub fn spec(&self) -> &NetworkSpec {
         &self.spec

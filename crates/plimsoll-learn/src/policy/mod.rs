@@ -4,6 +4,7 @@ mod base;
 pub mod fused;
 mod heuristic;
 mod learned;
+mod objectives;
 mod observing;
 #[cfg(test)]
 mod tests;
@@ -13,5 +14,7 @@ pub(crate) use base::normalise;
 pub use base::{BASES, Base};
 pub use heuristic::Heuristic;
 pub use learned::{Learned, Parts, Ranges, sizes};
+pub(crate) use objectives::preferences;
+pub use objectives::{ABOUT_MULTI_OBJECTIVE, MULTI_OBJECTIVE, MultiObjective};
 pub use observing::{Observing, Scorer};
 pub use witness::{Sight, Sights, Witness};

@@ -12,7 +12,7 @@ mod spec;
 mod tests;
 mod weighted;
 
-pub use objectives::Objectives;
+pub use objectives::{Objectives, SharedObjectives};
 pub use spec::{RewardSpec, Term, TermOptions};
 pub use weighted::{Rewards, WeightHandle};
 

@@ -3,8 +3,10 @@
 use super::placement::{mean, utilisations};
 use super::{Judgement, Options, Placed};
 use crate::error::LearnError;
+use crate::variables::{Lookup, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// How much each objective counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -53,36 +55,102 @@ impl Objectives {
     }
 
     /// Takes over the weights that are set under [`VARIABLES`].
-    pub fn override_by(&mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(), LearnError> {
+    pub fn override_by(&mut self, lookup: Lookup<'_>) -> Result<(), LearnError> {
         let Self { utilization, balance, latency, affinity, energy } = self;
         for (name, weight) in VARIABLES.iter().zip([utilization, balance, latency, affinity, energy]) {
-            let Some(text) = lookup(name) else { continue };
-            let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-            *weight = number
-                .ok_or_else(|| LearnError::Invalid(format!("{name} is {text:?}; it must be a number from 0 up")))?;
+            *weight = number(name, lookup)?.unwrap_or(*weight);
         }
         Ok(())
     }
 }
 
+/// How far each objective is met, from 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Marks {
+    /// How well nodes in use are used.
+    pub utilization: f64,
+    /// How alike nodes are used.
+    pub balance: f64,
+    /// How near those are whom the pod talks to.
+    pub latency: f64,
+    /// How far its preferences are met.
+    pub affinity: f64,
+    /// How little machines draw.
+    pub energy: f64,
+}
+
+impl Objectives {
+    /// What marks come to.
+    pub fn weigh(&self, marks: &Marks) -> f64 {
+        self.utilization * marks.utilization
+            + self.balance * marks.balance
+            + self.latency * marks.latency
+            + self.affinity * marks.affinity
+            + self.energy * marks.energy
+    }
+
+    /// The weights, in their order.
+    pub fn weights(&self) -> [f64; 5] {
+        [self.utilization, self.balance, self.latency, self.affinity, self.energy]
+    }
+
+    /// Weights from zero up, not all of them zero.
+    pub fn check(&self) -> Result<(), LearnError> {
+        let weights = self.weights();
+        if weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0) && weights.iter().sum::<f64>() > 0.0 {
+            return Ok(());
+        }
+        Err(LearnError::Invalid("the weights of objectives are numbers from 0 up, and one at least is above 0".into()))
+    }
+}
+
+/// Weights that may change while they are in use, all five at once.
+#[derive(Debug, Clone, Default)]
+pub struct SharedObjectives(Arc<RwLock<Objectives>>);
+
+impl SharedObjectives {
+    /// Weights to begin with.
+    pub fn new(objectives: Objectives) -> Self {
+        Self(Arc::new(RwLock::new(objectives)))
+    }
+
+    /// The weights in force.
+    pub fn get(&self) -> Objectives {
+        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Other weights, from the next decision on; wrong ones change nothing.
+    pub fn set(&self, objectives: Objectives) -> Result<(), LearnError> {
+        objectives.check()?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = objectives;
+        Ok(())
+    }
+}
+
+/// How near a pod's users are, by the latency that it bears.
+pub fn nearness(latency_ms: f64, constraint: Option<(f64, f64)>) -> f64 {
+    match constraint {
+        Some((soft, _)) if latency_ms <= soft => 1.0,
+        Some((_, hard)) if latency_ms <= hard => 0.5,
+        Some(_) => 0.0,
+        None => 1.0,
+    }
+}
+
 /// The weighted sum of the objectives.
 pub fn multi_objective(placed: &Placed<'_>, options: &Options) -> Judgement {
-    let weights = &options.objectives;
     let loads = placed.loads;
     let in_use = utilisations(loads).zip(&loads.pods).filter(|(_, pods)| **pods > 0.0).map(|(value, _)| value);
     let average = mean(utilisations(loads));
     let variance = mean(utilisations(loads).map(|value| (value - average) * (value - average)));
-    let latency = loads.latency_ms[placed.chosen];
-    let users = match placed.constraint {
-        Some((soft, _)) if latency <= soft => 1.0,
-        Some((_, hard)) if latency <= hard => 0.5,
-        Some(_) => 0.0,
-        None => 1.0,
+    let constraint = placed.constraint.map(|(soft, hard)| (f64::from(soft), f64::from(hard)));
+    let users = nearness(f64::from(loads.latency_ms[placed.chosen]), constraint);
+    let marks = Marks {
+        utilization: mean(in_use),
+        balance: 1.0 - 2.0 * variance.sqrt(),
+        latency: placed.context.near.min(users),
+        affinity: placed.context.preference,
+        energy: 1.0 - placed.context.power,
     };
-    let sum = weights.utilization * mean(in_use)
-        + weights.balance * (1.0 - 2.0 * variance.sqrt())
-        + weights.latency * placed.context.near.min(users)
-        + weights.affinity * placed.context.preference
-        + weights.energy * (1.0 - placed.context.power);
-    sum.into()
+    options.objectives.weigh(&marks).into()
 }

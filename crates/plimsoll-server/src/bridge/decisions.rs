@@ -53,7 +53,11 @@ pub async fn decisions(State(app): Shared, Query(search): Query<Search>, Query(p
         .bridge
         .read(|view| view.decisions.iter().rev().filter(|decision| search.finds(decision)).cloned().collect());
     // Numbers grow and the newest come first: the key of a page must grow with the place.
-    Json(page.of(found, |decision| format!("{:020}", u64::MAX - decision.id)))
+    let mut page = page.of(found, |decision| format!("{:020}", u64::MAX - decision.id));
+    for row in page["items"].as_array_mut().into_iter().flatten() {
+        row["shadow_node"] = json!(row["uid"].as_str().and_then(|uid| app.bridge.shadow_node(uid)));
+    }
+    Json(page)
 }
 
 /// A decision, and what would be decided about its pod now.
@@ -66,6 +70,7 @@ pub async fn decision(State(app): Shared, Path(id): Path<u64>) -> Result<Json<Va
     };
     let now = app.bridge.ask(|answer| Question::Again(decision.profile.clone(), decision.uid.clone(), answer)).await?;
     let mut value = serde_json::to_value(&*decision).unwrap_or_default();
+    value["shadow_node"] = json!(app.bridge.shadow_node(&decision.uid));
     match now {
         Ok(now) => merge(&mut value, explanation(&now)),
         Err(why) => merge(&mut value, json!({ "scores": [], "refused": [], "note": why })),

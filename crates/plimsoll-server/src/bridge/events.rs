@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
 /// What happens, as server-sent events.
-#[utoipa::path(get, path = "/v1/events", responses((status = 200, description = "Server-sent events: hello, nodes, decision, pending, measures, policy, lost", content_type = "text/event-stream"), (status = 401, body = Problem), (status = 503, body = Problem)))]
+#[utoipa::path(get, path = "/v1/events", responses((status = 200, description = "Server-sent events: hello, nodes, decision, pending, measures, policy, training, demo, lost", content_type = "text/event-stream"), (status = 401, body = Problem), (status = 503, body = Problem)))]
 pub async fn events(State(app): Shared) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let updates = app.bridge.updates.subscribe();
     let revision = app.bridge.read(|view| view.revision);

@@ -24,6 +24,9 @@ impl Bridge {
             "Share of the cluster's memory that is asked for",
             [("", share(totals.memory))],
         );
+        let leads = self.read(|view| f64::from(u8::from(view.leads)));
+        let words = "Whether pods are placed here: 1, or 0 for one that stands by";
+        gauge(text, "leader_election_master_status", words, [("{name=\"plimsoll\"}", leads)]);
         let ranked = policies.iter().map(|(profile, policy)| {
             (format!("{{profile=\"{}\",policy=\"{}\"}}", escaped(profile), escaped(policy)), 1.0)
         });
@@ -49,6 +52,15 @@ impl Bridge {
                 [("", saved)],
             );
         }
+        let (episodes, loss) =
+            self.helm.training.read(|lesson| (lesson.episodes, lesson.points.back().and_then(|point| point.loss)));
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "# HELP drl_scheduler_training_episodes Episodes of all trainings.\n# TYPE drl_scheduler_training_episodes counter\n\
+             drl_scheduler_training_episodes_total {episodes}"
+        );
+        gauge(text, "drl_scheduler_training_loss", "The loss of training, last", loss.map(|loss| ("", loss)));
         let ages = ages(app).into_iter().map(|(metric, age)| (format!("{{metric=\"{}\"}}", escaped(&metric)), age));
         gauge(text, "plimsoll_telemetry_age_seconds", "Age of the oldest reading of a metric that counts", ages);
     }

@@ -3,21 +3,29 @@
 
 pub mod cluster;
 pub mod decisions;
+pub mod demo;
 pub mod events;
 mod figures;
+pub mod jobs;
 mod page;
 pub mod policies;
+pub mod rewards;
+pub mod shelf;
 pub mod status;
+mod totals;
+pub mod training;
 
 pub use page::{asset, index, mark};
 
 use crate::answer::Refused;
+use crate::stage::Stage;
 use axum::body::Bytes;
 use plimsoll_core::engine::Counts;
 use plimsoll_core::policy::Policy;
-use plimsoll_kube::driver::{Inbox, Input, Question};
+use plimsoll_kube::driver::{Inbox, Question};
 use plimsoll_kube::survey::{Decision, NodeView, Seen, Survey};
-use plimsoll_kube::twin::TwinTotals;
+use plimsoll_kube::twin::{Told, Twin, Whole};
+use plimsoll_learn::reward::{Objectives, SharedObjectives};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,12 +44,17 @@ const DECISIONS: usize = 10_000;
 /// Updates that a reader may lag behind before it has to begin anew.
 const LAG: usize = 256;
 
-/// How a policy is had by its name.
-pub type Load = Box<dyn Fn(&str) -> Result<Box<dyn Policy>, String> + Send + Sync>;
+/// How a policy is had by its name; a model with another weight of its own score against its heuristic's than its card says, if one is given.
+pub type Load = Box<dyn Fn(&str, Option<f64>) -> Result<Box<dyn Policy>, String> + Send + Sync>;
+
+/// How a twin is started in which a policy, with a weight as above, places the pods that come.
+pub type StartShadow = Box<dyn Fn(&str, Option<f64>) -> Result<Twin, String> + Send + Sync>;
+/// How the model of a folder is kept under a name; where it is then.
+pub type Save = Box<dyn Fn(&str, &str) -> Result<String, String> + Send + Sync>;
 
 /// What the program that serves can do, and how it was started.
 pub struct Helm {
-    /// `schedule`, `shadow` or `advise`.
+    /// `schedule`, `shadow`, `advise` or `demo`.
     pub mode: &'static str,
     /// The configuration in force, without secrets.
     pub config: Value,
@@ -50,7 +63,23 @@ pub struct Helm {
     /// A policy by its name, or the model of a folder.
     pub load: Load,
     /// What the cluster would be like under the default policy.
-    pub twin: Option<Arc<Mutex<TwinTotals>>>,
+    pub twin: Option<Arc<Told>>,
+    /// A twin in which a policy places the pods that come from now on.
+    pub shadow: StartShadow,
+    /// A twin in which all pods are placed anew by these weights.
+    pub preview: Box<dyn Fn(Objectives) -> Result<Twin, String> + Send + Sync>,
+    /// What placements are rewarded for.
+    pub objectives: SharedObjectives,
+    /// What is learned.
+    pub training: Arc<training::Training>,
+    /// Keeps a model.
+    pub save: Save,
+    /// Who records.
+    pub recorder: Option<Arc<dyn shelf::Recorder>>,
+    /// Who runs experiments.
+    pub laboratory: Option<shelf::Laboratory>,
+    /// The day that is shown, in a demo.
+    pub demo: Option<Arc<Stage>>,
 }
 
 impl Default for Helm {
@@ -59,8 +88,16 @@ impl Default for Helm {
             mode: "advise",
             config: json!({}),
             catalogue: Box::new(Vec::new),
-            load: Box::new(|name| Err(format!("{name:?} cannot be loaded here"))),
+            load: Box::new(|name, _| Err(format!("{name:?} cannot be loaded here"))),
             twin: None,
+            shadow: Box::new(|_, _| Err("there is no cluster here that could be watched".to_owned())),
+            preview: Box::new(|_| Err("there is no cluster here that could be watched".to_owned())),
+            objectives: SharedObjectives::default(),
+            training: Arc::default(),
+            save: Box::new(|_, _| Err("nothing is kept here".to_owned())),
+            recorder: None,
+            laboratory: None,
+            demo: None,
         }
     }
 }
@@ -90,6 +127,7 @@ struct View {
     counts: Counts,
     placed: u64,
     policies: Vec<(String, String)>,
+    leads: bool,
     points: VecDeque<Point>,
     saved_kwh: f64,
     /// The answer to `/cluster/state`, as long as nothing changed.
@@ -144,6 +182,11 @@ pub struct Bridge {
     started_at: SystemTime,
     /// The policies before each switch, the last at the end.
     before: Mutex<Vec<Vec<(String, String)>>>,
+    /// Who places pods in thought beside the policy in force.
+    shadow: Mutex<Option<policies::Shadow>>,
+    /// How much models' own scores weigh, if not as their cards say.
+    trust: Mutex<Option<f64>>,
+    jobs: Arc<jobs::Jobs>,
 }
 
 impl Bridge {
@@ -157,6 +200,9 @@ impl Bridge {
             started: Instant::now(),
             started_at: SystemTime::now(),
             before: Mutex::default(),
+            shadow: Mutex::default(),
+            trust: Mutex::default(),
+            jobs: Arc::default(),
         })
     }
 
@@ -232,7 +278,7 @@ impl Bridge {
             updates.push(Update::new("pending", &status::queues(&survey.counts)));
         }
         (view.seen, view.counts, view.placed) = (survey.seen, survey.counts, survey.placed);
-        view.policies = survey.policies;
+        (view.policies, view.leads) = (survey.policies, survey.leads);
         updates
     }
 
@@ -240,9 +286,12 @@ impl Bridge {
     fn measure(&self, since: Duration, placed_before: u64) -> u64 {
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
         let totals = self.totals(&view);
-        let twin = self.helm.twin.as_ref().map(|twin| lock(twin).clone());
+        let twin = self.helm.twin.as_ref().map(|twin| twin.account().whole);
         if let (Some(watts), Some(default)) = (totals.watts, totals.watts_default) {
             view.saved_kwh += (default - watts) / 1000.0 * since.as_secs_f64() / 3600.0;
+        }
+        if let Some(stage) = &self.helm.demo {
+            view.saved_kwh = stage.saved_kwh();
         }
         let point = Point {
             at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
@@ -258,7 +307,7 @@ impl Bridge {
             saving_kwh: totals.watts_default.and(totals.watts).map(|_| view.saved_kwh),
             placed_per_second: view.placed.saturating_sub(placed_before) as f64 / since.as_secs_f64(),
         };
-        let _ = self.updates.send(Update::new("measures", &json!({ "point": point })));
+        self.tell("measures", &json!({ "point": point }));
         view.points.push_back(point);
         if view.points.len() > POINTS {
             view.points.pop_front();
@@ -267,40 +316,33 @@ impl Bridge {
     }
 
     fn totals(&self, view: &View) -> Totals {
-        let mut totals = Totals { nodes: view.nodes.len(), ..Totals::default() };
-        let (mut watts, mut far, mut measured) = (Some(0.0), 0.0, 0);
-        let mut shares = Vec::with_capacity(view.nodes.len());
-        for node in view.nodes.values() {
-            let [count, _] = node.pods;
-            totals.active_nodes += usize::from(count > 0);
-            totals.pods += count;
-            for at in 0..2 {
-                totals.cpu_m[at] += node.cpu_m[at];
-                totals.memory[at] += node.memory[at];
-            }
-            watts = watts.zip(node.watts).map(|(sum, watts)| sum + watts);
-            if let Some(ms) = node.latency_ms.filter(|_| count > 0) {
-                far += ms * count as f64;
-                measured += count;
-            }
-            shares.push(node.cpu_m[0] as f64 / node.cpu_m[1].max(1) as f64);
-        }
-        totals.watts = watts.filter(|_| !view.nodes.is_empty());
-        totals.watts_default = self.helm.twin.as_ref().and_then(|twin| lock(twin).watts);
-        totals.balance = plimsoll_kube::twin::deviation(&shares);
-        totals.latency_ms = (measured > 0).then(|| far / measured as f64);
-        totals
+        let watts_default = self.helm.twin.as_ref().and_then(|twin| twin.account().whole.watts);
+        Totals::of(view.nodes.values(), watts_default)
     }
 
     fn read<T>(&self, read: impl FnOnce(&View) -> T) -> T {
         read(&self.view.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Pods that were placed since the start.
+    pub fn placed(&self) -> u64 {
+        self.read(|view| view.placed)
+    }
+
+    /// The cluster as it is.
+    pub fn whole(&self) -> Whole {
+        self.read(|view| self.totals(view)).whole()
+    }
+
+    /// Tells all who listen.
+    pub fn tell(&self, event: &'static str, data: &Value) {
+        // Nobody may listen.
+        let _ = self.updates.send(Update::new(event, data));
+    }
+
     /// Asks the engine.
     pub(crate) async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Result<T, Refused> {
-        let (answer, answered) = oneshot::channel();
-        self.inbox.send(Input::Ask(question(answer))).await.map_err(|_| Refused::ended())?;
-        answered.await.map_err(|_| Refused::ended())
+        self.inbox.ask(question).await.map_err(|_| Refused::ended())
     }
 }
 

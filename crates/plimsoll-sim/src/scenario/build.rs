@@ -237,9 +237,9 @@ impl Scenario {
             let problem = format!("{} is no share; at least 0 and less than 1", self.run.warmup);
             return Err(ScenarioError::at("run.warmup", problem));
         }
-        // Who runs the scenario may know policies of its own: models, by their folders.
-        let is_folder = |name: &str| name.contains(std::path::MAIN_SEPARATOR);
-        let is_known = |name: &str| is_folder(name) || plimsoll_core::policy::by_name(name).is_some();
+        // Who runs the scenario may know policies of its own: models, by their folders, and those that weigh objectives.
+        let is_others = |name: &str| name.contains(std::path::MAIN_SEPARATOR) || name.starts_with("multi-objective");
+        let is_known = |name: &str| is_others(name) || plimsoll_core::policy::by_name(name).is_some();
         if let Some(name) = self.run.policies.iter().find(|name| !is_known(name)) {
             let problem = format!("there is no policy {name:?}; `plimsoll policies` lists those there are");
             return Err(ScenarioError::at("run.policies", problem));

@@ -24,6 +24,7 @@ mod trial;
 pub use inputs::{Held, Inputs, Setup};
 pub use machines::taint;
 pub use observer::{Nobody, Observer, Seen, Timeline};
+pub use pods::Objects;
 pub use readings::Readings;
 pub use settings::{Disruption, DisruptionKind, Failures, Settings};
 pub use stepping::Choice;
@@ -38,7 +39,7 @@ use meter::Meter;
 use plimsoll_core::engine::{Asked, Attempt, Engine, EngineError, Event, Question};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::telemetry::ExpectedPod;
-use pods::{Objects, PodRun, Stage};
+use pods::{PodRun, Stage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -255,14 +256,14 @@ impl<'a> Simulation<'a> {
 
     /// Runs until the time is over.
     pub fn run_to_end(&mut self) -> Result<(), SimulationError> {
-        self.go_on(Decider::Policy)
+        self.go_on(Decider::Policy, self.end)
     }
 
-    /// Goes on until the time is over, or somebody outside has to choose a node.
-    fn go_on(&mut self, decider: Decider) -> Result<(), SimulationError> {
+    /// Goes on until this time, or until somebody outside has to choose a node.
+    fn go_on(&mut self, decider: Decider, until: Duration) -> Result<(), SimulationError> {
         loop {
             if !self.is_scheduling {
-                let Some(next) = self.next_time().filter(|next| *next <= self.end) else { break };
+                let Some(next) = self.next_time().filter(|next| *next <= until) else { break };
                 self.pass_time(next);
                 while let Some(happening) = self.agenda.take_due(next) {
                     self.happen(happening)?;
@@ -278,7 +279,7 @@ impl<'a> Simulation<'a> {
             self.grow_pools()?;
             self.is_scheduling = false;
         }
-        self.pass_time(self.end);
+        self.pass_time(until);
         Ok(())
     }
 
@@ -342,6 +343,7 @@ impl<'a> Simulation<'a> {
                 let upcoming = self.engine.upcoming(self.setup.settings.lookahead);
                 self.engine.scheduler().state.telemetry.upcoming = upcoming;
             }
+            self.observer.deciding();
             let asked = match decider {
                 Decider::Policy => self.engine.next(self.now).map(Asked::Attempt),
                 Decider::Outside => self.engine.ask(self.now),
@@ -365,6 +367,7 @@ impl<'a> Simulation<'a> {
 
     /// Does what an attempt of the engine asks for.
     fn carry_out(&mut self, attempt: Attempt) -> Result<(), SimulationError> {
+        self.observer.decided(&attempt);
         match attempt {
             Attempt::Bind { reservation, binding, feasible, ties } => {
                 let seen = Seen::Place { uid: &binding.uid, node: &binding.node, feasible, ties };

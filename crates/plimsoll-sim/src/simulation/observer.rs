@@ -1,6 +1,7 @@
 //! Who looks on while a run goes: for the audit of every decision.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use plimsoll_core::engine::Attempt;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
@@ -47,11 +48,25 @@ pub enum Seen<'a> {
 pub trait Observer: Send {
     /// Something happened.
     fn see(&mut self, now: Duration, seen: Seen<'_>);
+
+    /// The engine is about to be asked, for those who want to know how long it takes.
+    fn deciding(&mut self) {}
+
+    /// The engine has decided, and nothing of it is carried out yet.
+    fn decided(&mut self, _attempt: &Attempt) {}
 }
 
 impl<T: Observer + ?Sized> Observer for &mut T {
     fn see(&mut self, now: Duration, seen: Seen<'_>) {
         (**self).see(now, seen);
+    }
+
+    fn deciding(&mut self) {
+        (**self).deciding();
+    }
+
+    fn decided(&mut self, attempt: &Attempt) {
+        (**self).decided(attempt);
     }
 }
 

@@ -1,6 +1,8 @@
-//! A run stepped from outside: it stops where a node is to be chosen, and goes on when one was.
+//! A run stepped from outside: it stops where a node is to be chosen, and goes on when one was; or it stops at a time.
 
 use super::{Decider, Simulation, SimulationError, pods};
+use k8s_openapi::api::core::v1::Pod;
+use plimsoll_core::engine::Engine;
 use plimsoll_core::scheduler::{Decision, Scheduler};
 use plimsoll_core::state::{ClusterState, NodeId, PodId};
 use std::time::Duration;
@@ -24,9 +26,19 @@ impl Simulation<'_> {
     /// Goes on to the next choice; none when the time is over. A choice that is still open stays so.
     pub fn advance_to_choice(&mut self) -> Result<Option<Choice<'_>>, SimulationError> {
         if self.question.is_none() {
-            self.go_on(Decider::Outside)?;
+            self.go_on(Decider::Outside, self.end)?;
         }
         Ok(self.choice())
+    }
+
+    /// Has the policy go on to this time, but not beyond the end; a choice that is open stays so. Where a run stops on its way changes
+    /// nothing but the last bits of sums.
+    pub fn advance_to(&mut self, time: Duration) -> Result<(), SimulationError> {
+        let until = time.min(self.end);
+        if until < self.now || self.question.is_some() {
+            return Ok(());
+        }
+        self.go_on(Decider::Policy, until)
     }
 
     /// The choice that is open.
@@ -60,6 +72,27 @@ impl Simulation<'_> {
     /// The decisions, for explanations.
     pub fn scheduler(&mut self) -> &mut Scheduler {
         self.engine.scheduler()
+    }
+
+    /// The engine, to be asked. Whoever tells it of an object has to take that back: the run does not know of it.
+    pub fn engine(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    /// A pod of the workload as it came, by the UID that it has in this run.
+    pub fn object(&self, uid: &str) -> Option<Pod> {
+        let record = self.setup.workload.pods.get(pods::number(uid)?)?;
+        Some(self.objects.pod(record, uid.to_owned()))
+    }
+
+    /// Pods that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// When the time is over.
+    pub fn end(&self) -> Duration {
+        self.end
     }
 
     /// Whether the time is over.

@@ -1,6 +1,7 @@
 //! `plimsoll evaluate`
 
 use crate::Verdict;
+use crate::background::Urgency;
 use crate::evaluation::{self, Subject};
 use crate::output::Output;
 use anyhow::{Context, Result};
@@ -39,10 +40,13 @@ pub struct Args {
     /// Show no progress
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    urgency: Urgency,
 }
 
 /// Evaluates, and says what was found.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
+    args.urgency.apply();
     let scenario = Scenario::read(&args.scenario)?;
     let mut spec = LearnSpec::read(&scenario)?;
     if let Some(name) = &args.objective {

@@ -1,6 +1,7 @@
 //! `plimsoll experiment`
 
 use crate::Verdict;
+use crate::background::Urgency;
 use crate::figures::Format;
 #[cfg(all(feature = "live", target_os = "linux"))]
 use crate::live::thesis::LiveStage;
@@ -48,6 +49,8 @@ struct Common {
     /// Show no progress
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    urgency: Urgency,
 }
 
 #[derive(Debug, clap::Args)]
@@ -90,6 +93,9 @@ struct QtableArgs {
 
 /// Runs the experiment.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
+    match &args.which {
+        Which::Thesis(ThesisArgs { common, .. }) | Which::Qtable(QtableArgs { common, .. }) => common.urgency.apply(),
+    }
     let (common, experiment) = match args.which {
         Which::Thesis(args) => {
             let experiment = thesis(&args, out)?;

@@ -5,21 +5,15 @@ use crate::commands::run::stop_signal;
 use crate::connect::{self, ConnectArgs};
 use crate::input;
 use crate::output::{Output, count};
-use crate::recording::Recording;
+use crate::recording::{self, Recording, name_of, save};
 use anyhow::{Context, Result, bail};
 use futures_util::pin_mut;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::{Api, Client};
-use plimsoll_core::engine::{Event, Object};
-use plimsoll_kube::driver::{Inbox, Input};
-use plimsoll_kube::watch::watch;
-use plimsoll_sim::workload;
 use serde::Deserialize;
 use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use tokio::sync::watch as channel;
 
 /// Write down a cluster's workload, to replay it and to train on it
 ///
@@ -73,62 +67,27 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     Ok(Verdict::Good)
 }
 
-fn name_of(path: &Path) -> String {
-    path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-}
-
-/// Writes the trace beside its place first: what is there stays whole.
-fn save(recording: &Recording, path: &Path) -> Result<()> {
-    let name = path.file_name().context("--out: not the name of a file")?.to_string_lossy().into_owned();
-    let beside = path.with_file_name(format!(".{}.{name}", std::process::id()));
-    workload::write(&recording.workload(&name_of(path)), &beside)?;
-    std::fs::rename(&beside, path).with_context(|| format!("cannot write {}", path.display()))
-}
-
 async fn follow(args: &Args, out: &Output) -> Result<Recording> {
     let client = connect::client(args.connect.config(None).await?).await?;
     let mut recording = Recording::since(Timestamp::now());
     // What cannot be written is told now, not at the end.
-    save(&recording, &args.out)?;
+    save(&recording, &args.out).context("--out")?;
     out.note("recording; SIGINT or SIGTERM ends it");
     let mut stop = stop_signal()?;
-    let (inbox, mut events) = Inbox::new();
-    // Nobody asks for pods to be read anew.
-    tokio::spawn(watch(pods(client, args.namespace.as_deref()), None, inbox, channel::channel(0).1));
+    let mut events = recording::pods(client, args.namespace.as_deref());
     let mut rewrite = tokio::time::interval(Duration::from_secs(args.every));
     let end = tokio::time::sleep(Duration::from_secs(args.seconds.unwrap_or(u64::from(u32::MAX))));
     pin_mut!(end);
     loop {
         tokio::select! {
             event = events.recv() => match event {
-                Some(Input::Event(event)) => take_live(&event, &mut recording),
-                Some(_) => {}
+                Some(event) => recording.take(&event, Timestamp::now()),
                 None => bail!("the watch of pods has ended"),
             },
             _ = rewrite.tick() => save(&recording, &args.out)?,
             _ = stop.changed() => return Ok(recording),
             () = &mut end => return Ok(recording),
         }
-    }
-}
-
-fn pods(client: Client, namespace: Option<&str>) -> Api<Pod> {
-    match namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
-    }
-}
-
-/// Takes in what the watch tells.
-fn take_live(event: &Event, recording: &mut Recording) {
-    let now = Timestamp::now();
-    match event {
-        Event::Apply(Object::Pod(pod)) => recording.apply(pod, now),
-        Event::Delete(Object::Pod(pod)) => {
-            let name = |name: &Option<String>| name.clone().unwrap_or_default();
-            recording.delete(&name(&pod.metadata.namespace), &name(&pod.metadata.name), now);
-        }
-        _ => {}
     }
 }
 

@@ -2,27 +2,33 @@
 
 use crate::Verdict;
 use crate::access::Access;
+use crate::apprentice::{Apprentice, TrainingSettings};
 use crate::connect::{self, ConnectArgs};
-use crate::helm::helm;
+use crate::helm::{Deck, helm};
 use crate::output::Output;
 use crate::section::{self, Section};
 use crate::telemetry;
 use anyhow::{Context, Result, bail};
+use kube::Client;
 use plimsoll_core::config::{Configuration, Profile};
-use plimsoll_core::policy::Counters;
-use plimsoll_kube::driver::Inbox;
+use plimsoll_kube::driver::{Critic, Inbox};
 use plimsoll_kube::lease::Election;
 use plimsoll_kube::metrics::Metrics;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, RunError, run as schedule};
 use plimsoll_kube::survey::Ranked;
 use plimsoll_kube::trace::Tracer;
-use plimsoll_kube::twin::Twin;
+use plimsoll_kube::twin::{Begin, Twin};
+use plimsoll_kube::world::NodeKind;
+use plimsoll_learn::policy::MultiObjective;
+use plimsoll_learn::reward::{Objectives, SharedObjectives};
 use plimsoll_server::App;
+use plimsoll_telemetry::Store;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -60,6 +66,9 @@ pub struct Args {
     /// Also reckon what the cluster would be like under the default policy, for comparison; it takes as much memory again
     #[arg(long)]
     compare: bool,
+    /// A folder for recordings, reports and models that are learned; without, none are kept
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// A Prometheus that tells how busy nodes are, by its URL
     #[arg(long, value_name = "URL")]
     prometheus: Option<String>,
@@ -89,8 +98,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
 
 async fn live(args: &Args, configuration: &Configuration, section: &Section, out: &mut Output) -> Result<Verdict> {
     let (engine, policies) = section.engine(configuration, &args.policy, args.seed)?;
-    let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
-    let kinds = section.node_kinds(folder)?;
+    let kinds = section.node_kinds(folder_of(args))?;
     let own = &configuration.client_connection.kubeconfig;
     let otherwise = (!own.is_empty()).then(|| Path::new(own));
     let connection = args.connect.config(otherwise).await?;
@@ -103,23 +111,22 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
             rights::to_schedule(election.as_ref().map(|election| (election.namespace.as_str(), election.name.as_str())))
         }
     };
-    connect::check_rights(&client, needed).await?;
+    connect::check_rights(&client, needed.into_iter().chain(args.access.rights()).collect()).await?;
     let (inbox, receiver) = Inbox::new();
     let store = telemetry::start(&section.telemetry, args.prometheus.as_deref(), &client, &inbox)?;
-    let (metrics, ready) = (Arc::new(Metrics::new().with_models(counted(&policies))), Arc::default());
-    let twin =
-        args.compare.then(|| Twin::start(configuration, section.node_kinds(folder)?).map_err(anyhow::Error::from));
-    let twin = twin.transpose()?;
+    let (metrics, ready) = (Arc::new(Metrics::new()), Arc::default());
+    let objectives = SharedObjectives::new(objectives()?);
     let mut stop = stop_signal()?;
-    if args.listen != "off" {
-        let mode = if args.shadow.is_some() { "shadow" } else { "schedule" };
-        let named = policies.iter().map(|ranked| ranked.policy.clone()).collect();
-        let helm = helm(mode, configuration, section, named, twin.as_ref().map(Twin::totals));
-        let profiles = configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
-        let mut app = App::new(inbox.clone(), Arc::clone(&ready), profiles, store, helm);
-        app.engine_metrics = Some(Arc::clone(&metrics));
-        let url = args.access.serve(&args.listen, app, stop.clone()).await?;
+    let is_served = args.listen != "off";
+    let begin = || Twin::start(client.clone(), configuration, kinds.clone(), Vec::new(), Begin::Anew);
+    let twin = (is_served && args.compare).then(begin);
+    if is_served {
+        let (client, kinds, objectives, twin) = (&client, &kinds[..], &objectives, twin.as_ref());
+        let served = Served { args, configuration, section, client, kinds, objectives, twin };
+        let url = served.serve(&policies, &inbox, store, &metrics, &ready, stop.clone()).await?;
         out.note(&format!("API, dashboard, health and metrics at {url}"));
+    } else if args.compare || section.training.enabled {
+        tracing::warn!("--listen is off: nothing is compared or learned, since nobody could see it");
     }
     stop.mark_unchanged();
     let parts = Parts {
@@ -130,7 +137,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
         advises_only: false,
         election,
         metrics,
-        twin,
+        critic: is_served.then(|| critic(objectives)),
         mailbox: (inbox, receiver),
         ready,
         kinds,
@@ -149,6 +156,90 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// What a placement is worth by the weights in force.
+fn critic(objectives: SharedObjectives) -> Critic {
+    Box::new(move |state, pod, node| MultiObjective::reward(&objectives.get(), state, pod, node))
+}
+
+/// What is served beside the scheduler, and what it is made of.
+struct Served<'a> {
+    args: &'a Args,
+    configuration: &'a Configuration,
+    section: &'a Section,
+    client: &'a Client,
+    kinds: &'a [NodeKind],
+    objectives: &'a SharedObjectives,
+    /// The cluster as it would be under the default policy, if that is wanted.
+    twin: Option<&'a Twin>,
+}
+
+impl Served<'_> {
+    /// Serves the API and the dashboard, with who compares and who learns if that is wanted; where.
+    async fn serve(
+        &self,
+        policies: &[Ranked],
+        inbox: &Inbox,
+        store: Arc<Store>,
+        metrics: &Arc<Metrics>,
+        ready: &Arc<AtomicBool>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<String> {
+        let Self { args, configuration, section, client, .. } = *self;
+        let training = TrainingSettings::new(&section.training, &|name| std::env::var(name).ok())?;
+        let data = data(args, training.is_some())?;
+        let helm = helm(Deck {
+            mode: if args.shadow.is_some() { "shadow" } else { "schedule" },
+            configuration,
+            section,
+            named: policies.iter().map(|ranked| ranked.policy.clone()).collect(),
+            client: client.clone(),
+            kinds: self.kinds.to_vec(),
+            twin: self.twin.map(|twin| Arc::clone(twin.told())),
+            data: data.clone(),
+            objectives: self.objectives.clone(),
+        });
+        let profiles = configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
+        let lesson = Arc::clone(&helm.training);
+        let mut app = App::new(inbox.clone(), Arc::clone(ready), profiles, store, helm);
+        app.engine_metrics = Some(Arc::clone(metrics));
+        if let Some((settings, folder)) = training.zip(data) {
+            let apprentice = Apprentice {
+                settings,
+                client: client.clone(),
+                bridge: app.bridge(),
+                training: lesson,
+                folder,
+                catalogue: section.catalogue.as_ref().map(|file| folder_of(args).join(file)),
+                nodes: section.nodes.clone(),
+                objectives: self.objectives.clone(),
+            };
+            tokio::spawn(apprentice.run());
+        }
+        args.access.serve(&args.listen, app, Some(client), stop).await
+    }
+}
+
+/// The folder that files of the configuration are named from.
+fn folder_of(args: &Args) -> &Path {
+    args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."))
+}
+
+/// What placements are rewarded for, to begin with.
+fn objectives() -> Result<Objectives> {
+    let mut objectives = Objectives::default();
+    objectives.override_by(&|name| std::env::var(name).ok())?;
+    objectives.check()?;
+    Ok(objectives)
+}
+
+/// The folder of data. Who learns needs one: without, it is one that goes with the machine's temporary files.
+fn data(args: &Args, is_needed: bool) -> Result<Option<PathBuf>> {
+    let otherwise = || is_needed.then(|| std::env::temp_dir().join(format!("plimsoll-data-{}", std::process::id())));
+    let Some(folder) = args.data.clone().or_else(otherwise) else { return Ok(None) };
+    std::fs::create_dir_all(&folder).with_context(|| format!("--data {}: cannot be made", folder.display()))?;
+    Ok(Some(folder))
 }
 
 /// Who collects traces: the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.
@@ -184,11 +275,6 @@ fn election(args: &Args, configuration: &Configuration, host: &str) -> Option<El
         renew_deadline: settings.renew_deadline,
         retry: settings.retry_period,
     })
-}
-
-/// What models count, by profile.
-pub fn counted(policies: &[Ranked]) -> Vec<(String, Arc<Counters>)> {
-    policies.iter().filter_map(|ranked| Some((ranked.profile.clone(), Arc::clone(ranked.counters.as_ref()?)))).collect()
 }
 
 /// The book of a shadow; one that is there goes on.

@@ -2,9 +2,9 @@
 
 use crate::Verdict;
 use crate::access::Access;
-use crate::commands::run::{counted, stop_signal};
+use crate::commands::run::stop_signal;
 use crate::connect::{self, ConnectArgs};
-use crate::helm::helm;
+use crate::helm::{Deck, helm};
 use crate::output::Output;
 use crate::section::{self, Section};
 use crate::telemetry;
@@ -18,6 +18,7 @@ use plimsoll_kube::metrics::Metrics;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, run as follow};
 use plimsoll_kube::survey::Ranked;
+use plimsoll_learn::reward::SharedObjectives;
 use plimsoll_server::{App, router};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,8 @@ pub struct Args {
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     connect::start_logs();
     let (configuration, section) = section::read(args.config.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // One thread for questions and answers: kube-scheduler asks one after the other, and waits.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(live(&args, &configuration, &section, out));
     connect::leave(runtime);
     result
@@ -72,15 +74,24 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let connection = args.connect.config(None).await?;
     let client = connect::client(connection).await?;
     let needed = if args.bind { rights::to_bind() } else { rights::to_read() };
-    connect::check_rights(&client, needed).await?;
+    connect::check_rights(&client, needed.into_iter().chain(args.access.rights()).collect()).await?;
     let (inbox, receiver) = Inbox::new();
     let store = telemetry::start(&section.telemetry, args.prometheus.as_deref(), &client, &inbox)?;
     let ready = Arc::default();
-    let metrics = Arc::new(Metrics::new().with_models(counted(&ranked)));
-    let named = ranked.iter().map(|ranked| ranked.policy.clone()).collect();
-    let helm = helm("advise", configuration, section, named, None);
+    let metrics = Arc::new(Metrics::new());
+    let helm = helm(Deck {
+        mode: "advise",
+        configuration,
+        section,
+        named: ranked.iter().map(|ranked| ranked.policy.clone()).collect(),
+        client: client.clone(),
+        kinds: kinds.clone(),
+        twin: None,
+        data: None,
+        objectives: SharedObjectives::default(),
+    });
     let mut app = App::new(inbox.clone(), Arc::clone(&ready), policies, store, helm);
-    args.access.guard(&mut app)?;
+    args.access.guard(&mut app, Some(&client))?;
     app.engine_metrics = Some(Arc::clone(&metrics));
     app.binder = args.bind.then(|| Api::new(client.clone(), Fence::open()));
     out.note(&format!("suggestions at {}", listener.url()));

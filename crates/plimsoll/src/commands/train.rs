@@ -1,6 +1,7 @@
 //! `plimsoll train`
 
 use crate::Verdict;
+use crate::background::Urgency;
 use crate::figures::short;
 #[cfg(all(feature = "live", target_os = "linux"))]
 use crate::live::training::{LiveArgs, LiveFile, LiveTraining, Mode, Tried};
@@ -32,6 +33,9 @@ pub struct Args {
     /// Go on from the last checkpoint
     #[arg(long)]
     resume: bool,
+    /// Begin with the weights of the model in this folder, of the same network and features, instead of with none
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    from: Option<PathBuf>,
     /// The seed; the scenario's if not given
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -45,6 +49,11 @@ pub struct Args {
     /// Show no progress
     #[arg(long)]
     quiet: bool,
+    /// Say how far it is in lines of JSON, for programs: `json`
+    #[arg(long, value_name = "FORMAT", value_parser = ["json"])]
+    progress: Option<String>,
+    #[command(flatten)]
+    urgency: Urgency,
     #[cfg(all(feature = "live", target_os = "linux"))]
     #[command(flatten)]
     on_cluster: LiveArgs,
@@ -52,6 +61,7 @@ pub struct Args {
 
 /// Trains the model, and stores it.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
+    args.urgency.apply();
     #[cfg(feature = "burn")]
     args.device.parse::<plimsoll_learn::network::Compute>()?.choose()?;
     #[cfg(all(feature = "live", target_os = "linux"))]
@@ -156,8 +166,13 @@ fn learn(
         out.note(&format!("{} is trained to its end: there is nothing to resume", args.out.display()));
         return Ok(());
     }
+    if let Some(from) = &args.from {
+        let own = learner.card();
+        models::go_on_from(from, &own, learner.agent())?;
+        out.note(&format!("beginning with {}", from.display()));
+    }
     let bar = if args.quiet { ProgressBar::hidden() } else { progress_bar() };
-    let mut watcher = Watcher { bar, out, last: None };
+    let mut watcher = Watcher { bar, out, is_told: args.progress.is_some(), told: None, last: None };
     let clock = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let settings = Settings {
         folder: &args.out,
@@ -193,6 +208,9 @@ fn print(args: &Args, trained: &Trained, took: Duration, out: &mut Output) -> Re
 fn training_card(args: &Args, scenario: &str, scenario_hash: String, spec: &LearnSpec) -> TrainingCard {
     let window = spec.train.window.map_or_else(|| "all".to_owned(), |window| window.to_string());
     let mut command = format!("plimsoll train {} --out {}", args.scenario.display(), args.out.display());
+    if let Some(from) = &args.from {
+        command.push_str(&format!(" --from {}", from.display()));
+    }
     for (flag, value) in [("seed", args.seed), ("steps", args.steps)] {
         if let Some(value) = value {
             command.push_str(&format!(" --{flag} {value}"));
@@ -227,8 +245,35 @@ fn progress_bar() -> ProgressBar {
 /// Shows how far training is.
 struct Watcher<'a> {
     bar: ProgressBar,
-    out: &'a Output,
+    out: &'a mut Output,
+    /// Whether programs are told.
+    is_told: bool,
+    told: Option<Duration>,
     last: Option<Progress>,
+}
+
+/// How often programs are told at most.
+const TELL: Duration = Duration::from_millis(500);
+
+impl Watcher<'_> {
+    /// Tells programs how far training is: at its first step, at its last, and now and then between.
+    fn tell(&mut self, progress: &Progress) {
+        let report = &progress.report;
+        let is_due =
+            self.told.is_none_or(|told| progress.elapsed.saturating_sub(told) >= TELL) || report.progress >= 1.0;
+        if !self.is_told || !is_due {
+            return;
+        }
+        self.told = Some(progress.elapsed);
+        let mut line = serde_json::json!({
+            "steps": report.steps, "episodes": report.episodes, "return": report.mean_return, "progress": report.progress,
+        });
+        for (name, value) in &report.scalars {
+            line[*name] = serde_json::json!(value);
+        }
+        // Who listened may be gone: training is not for them alone.
+        let _ = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
+    }
 }
 
 impl Observer for Watcher<'_> {
@@ -240,6 +285,7 @@ impl Observer for Watcher<'_> {
         parts.extend(progress.remaining.map(|left| format!("{} left", HumanDuration(left))));
         self.bar.set_position((report.progress.clamp(0.0, 1.0) * PARTS) as u64);
         self.bar.set_message(parts.join(", "));
+        self.tell(progress);
         self.last = Some(progress.clone());
     }
 

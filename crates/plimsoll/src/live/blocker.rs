@@ -2,9 +2,11 @@
 
 use super::site::Site;
 use super::spec::BlockSpec;
+use crate::input::read_token;
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, DeleteParams, PostParams};
+use plimsoll_telemetry::internal_address;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -28,12 +30,9 @@ impl Blocker {
         if site.is_lab() {
             return Ok(Self::Pods(Vec::new()));
         }
-        let token = spec.token_file.as_ref().map(|file| {
-            let text = std::fs::read_to_string(file);
-            text.map(|text| text.trim().to_owned()).with_context(|| format!("block.token_file {}", file.display()))
-        });
+        let token = read_token("block.token_file", spec.token_file.as_deref())?;
         let http = Client::builder().timeout(ANSWER).build()?;
-        Ok(Self::Agents { http, token: token.transpose()?, held: Vec::new() })
+        Ok(Self::Agents { http, token, held: Vec::new() })
     }
 
     /// Keeps a node busy until [`Self::release`].
@@ -99,9 +98,7 @@ fn pod(name: &str, node: &str, spec: &BlockSpec) -> Value {
 
 async fn address(site: &Site, node: &str) -> Result<String> {
     let found = Api::<Node>::all(site.client.clone()).get(node).await.with_context(|| format!("node {node}"))?;
-    let addresses = found.status.and_then(|status| status.addresses).unwrap_or_default();
-    let inside = addresses.into_iter().find(|address| address.type_ == "InternalIP");
-    inside.map(|address| address.address).with_context(|| format!("node {node} has no InternalIP"))
+    internal_address(&found).map(str::to_owned).with_context(|| format!("node {node} has no InternalIP"))
 }
 
 fn with(request: RequestBuilder, token: Option<&String>) -> RequestBuilder {

@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::rng::Rng;
 use plimsoll_kube::advise::{Candidates, Consultation};
-use plimsoll_kube::driver::{Input, Question};
+use plimsoll_kube::driver::Question;
+use plimsoll_kube::twin::deviation;
 use plimsoll_learn::environment::{Environment, Step};
 use plimsoll_learn::error::LearnError;
 use plimsoll_learn::observation::Observation;
@@ -23,7 +24,6 @@ use serde_json::json;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 
 /// The profile of the adviser whose policy sees.
 pub const WITNESS: &str = "witness";
@@ -163,13 +163,19 @@ impl LiveEnvironment {
         Wanted { scheduler, requests: [cpu, memory], image, latency_ms: *latency_ms }
     }
 
-    /// Sees the decision that is due: all nodes, and which of them the rules allow.
-    async fn look(&mut self) -> Result<()> {
-        let nodes = self.site.nodes().await?;
+    /// The pod that comes next, as the adviser is asked about it.
+    fn template(&self) -> Result<Pod> {
         let mut template: Pod = serde_json::from_value(pod(&json!({}), &self.wanted(ADVISED)))?;
         template.metadata.name = Some("next".to_owned());
         template.metadata.namespace = Some("default".to_owned());
         template.metadata.uid = Some("next".to_owned());
+        Ok(template)
+    }
+
+    /// Sees the decision that is due: all nodes, and which of them the rules allow.
+    async fn look(&mut self) -> Result<()> {
+        let nodes = self.site.nodes().await?;
+        let template = self.template()?;
         let refused = self.refused(&template).await?;
         self.judge(WITNESS, &template, nodes).await?;
         self.sight = self.sights.latest();
@@ -186,27 +192,24 @@ impl LiveEnvironment {
     }
 
     async fn refused(&self, template: &Pod) -> Result<BTreeSet<String>> {
-        let (answer, refused) = oneshot::channel();
-        let asked = Question::Object(WITNESS.to_owned(), Box::new(template.clone()), answer);
-        self.site.adviser.inbox.send(Input::Ask(asked)).await?;
-        let refused = refused.await.context("the adviser has ended")?.map_err(anyhow::Error::msg)?;
+        let pod = Box::new(template.clone());
+        let asked = self.site.adviser.inbox.ask(|answer| Question::Object(WITNESS.to_owned(), pod, answer)).await;
+        let refused = asked.context("the adviser has ended")?.map_err(anyhow::Error::msg)?;
         Ok(refused.into_iter().map(|objection| objection.node).collect())
     }
 
     /// What a profile of the adviser makes of nodes.
     async fn judge(&self, profile: &str, template: &Pod, nodes: Vec<String>) -> Result<Vec<Option<f64>>> {
-        let (answer, judged) = oneshot::channel();
         let items = vec![Candidates { pod: Box::new(template.clone()), nodes }];
         let asked = Consultation { profile: profile.to_owned(), items, ..Consultation::default() };
-        self.site.adviser.inbox.send(Input::Ask(Question::Advise(asked, answer))).await?;
-        let judged = judged.await.context("the adviser has ended")?.pop().context("the adviser has no answer")?;
+        let judged = self.site.adviser.inbox.ask(|answer| Question::Advise(asked, answer)).await;
+        let judged = judged.context("the adviser has ended")?.pop().context("the adviser has no answer")?;
         Ok(judged.map_err(anyhow::Error::msg)?.scores)
     }
 
     /// The allowed node that a profile of the adviser likes best.
     pub fn best_for(&self, profile: &str) -> Result<String> {
-        let mut template: Pod = serde_json::from_value(pod(&json!({}), &self.wanted(ADVISED)))?;
-        template.metadata.uid = Some("next".to_owned());
+        let template = self.template()?;
         let allowed = self.sight.nodes.iter().zip(&self.sight.observation.mask).filter(|(_, allowed)| **allowed);
         let nodes: Vec<_> = allowed.map(|(node, _)| node.clone()).collect();
         let scores = self.runtime.block_on(self.judge(profile, &template, nodes.clone()))?;
@@ -264,16 +267,14 @@ impl LiveEnvironment {
         let placed = Placed { loads, chosen: now, before: then, constraint, context: Around::default() };
         let judgement = self.rewards.placement(&placed);
         let reward = judgement.reward + self.rewards.accrual(&since);
-        let count = loads.len().max(1) as f64;
-        let mean = loads.cpu.iter().copied().map(f64::from).sum::<f64>() / count;
-        let variance = loads.cpu.iter().map(|cpu| (f64::from(*cpu) - mean).powi(2)).sum::<f64>() / count;
+        let shares: Vec<f64> = loads.cpu.iter().copied().map(f64::from).collect();
         let pods: f64 = loads.pods.iter().copied().map(f64::from).sum();
         Ok(Outcome {
             reward,
             terminated: judgement.terminated,
             watts,
             active: loads.pods.iter().filter(|pods| **pods > 0.0).count(),
-            spread: variance.sqrt(),
+            spread: deviation(&shares),
             latency_ms: latency(loads) / pods.max(1.0),
             served,
             strayed,

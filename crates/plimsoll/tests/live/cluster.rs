@@ -9,7 +9,7 @@ use plimsoll_lab::{Binaries, Lab};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Far longer than anything here takes, on any machine.
@@ -19,6 +19,27 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The programs of the control plane; none, and a word about it, where they are not built.
 pub fn binaries() -> Option<Binaries> {
     Binaries::find().map_err(|error| eprintln!("skipped: {error}")).ok()
+}
+
+/// A folder that is gone with the test.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("plimsoll-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Waits until something is there, and fails with what was seen last.
@@ -64,6 +85,25 @@ pub fn get(address: SocketAddr, path: &str) -> Option<String> {
     Some(answer)
 }
 
+/// The status and the JSON of an answer.
+pub fn send(address: SocketAddr, request: &str, token: Option<&str>, body: &Value) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (authorization, body) = (token.map(|token| format!("Authorization: Bearer {token}\r\n")), body.to_string());
+    write!(
+        stream,
+        "{request} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n{}Content-Length: {}\r\n\r\n{body}",
+        authorization.unwrap_or_default(),
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
+    (status, serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
 /// Puts one JSON document over another: objects are merged, everything else is replaced.
 pub fn merge(under: &mut Value, over: &Value) {
     match (under, over) {
@@ -84,7 +124,7 @@ pub struct Objects {
 }
 
 /// The kinds that tests use and that have no namespace.
-const CLUSTER_WIDE: [&str; 9] = [
+const CLUSTER_WIDE: [&str; 11] = [
     "Node",
     "Namespace",
     "PersistentVolume",
@@ -94,6 +134,8 @@ const CLUSTER_WIDE: [&str; 9] = [
     "ResourceSlice",
     "PriorityClass",
     "CSIDriver",
+    "ClusterRole",
+    "ClusterRoleBinding",
 ];
 
 /// The API of a kind, as `group/version` or `version`.
@@ -104,6 +146,7 @@ fn group_version(kind: &str) -> &'static str {
         "PriorityClass" => "scheduling.k8s.io/v1",
         "PodDisruptionBudget" => "policy/v1",
         "Deployment" | "DaemonSet" | "StatefulSet" | "ReplicaSet" => "apps/v1",
+        "ClusterRole" | "ClusterRoleBinding" => "rbac.authorization.k8s.io/v1",
         "Job" => "batch/v1",
         "Lease" => "coordination.k8s.io/v1",
         "Event" => "events.k8s.io/v1",

@@ -10,6 +10,7 @@ mod devices;
 mod filters;
 mod input;
 mod leaders;
+mod learning;
 mod outage;
 mod pods;
 mod preemption;

@@ -1,9 +1,9 @@
 //! What stands beside scheduling: the shadow, the recorder, explanations, and what is said where rights are missing.
 
-use crate::cluster::{Objects, PATIENCE, binaries, eventually, get, merge, small_pod, start_plimsoll};
+use crate::cluster::{Objects, PATIENCE, Scratch, binaries, eventually, get, merge, small_pod, start_plimsoll};
 use plimsoll_lab::{Lab, Options, Scheduler, User};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
@@ -21,27 +21,6 @@ fn said(arguments: &[&str]) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{arguments:?}: {out}{err}");
     out.into_owned()
-}
-
-/// A folder that is gone with the test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("plimsoll-tools-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A lab with the stock scheduler that writes an audit log.
@@ -95,7 +74,7 @@ const PODS: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shadow_binds_nothing_and_a_recording_can_be_replayed() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::new("tools");
     let Some(mut lab) = audited(&scratch).await else { return };
     let objects = Objects { client: lab.client(User::Admin).await.unwrap(), namespace: "default".to_owned() };
     let recorder = record(&lab.kubeconfig(User::Admin), &scratch.path("seen.csv"));

@@ -197,6 +197,10 @@ impl Agent for Stepwise {
         Ok(())
     }
 
+    fn begin_with(&mut self, weights: &Weights) -> Result<(), LearnError> {
+        self.agent.begin_with(weights)
+    }
+
     fn weights(&self) -> Weights {
         let mut weights = self.agent.weights();
         weights.extend(self.predictor.iter().flat_map(Predictor::weights));

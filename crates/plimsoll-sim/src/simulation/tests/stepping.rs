@@ -44,6 +44,24 @@ fn choosing_as_the_policy_would_gives_the_run_of_the_policy() {
 }
 
 #[test]
+fn a_run_that_stops_at_times_is_the_run_that_does_not() {
+    let bench = bench();
+    let mut simulation = bench.simulation("best-fit");
+    let mut waited = 0;
+    for at in 0..400 {
+        simulation.advance_to(seconds(at * 7)).unwrap();
+        assert_eq!(simulation.now(), seconds(at * 7).min(simulation.end()));
+        waited = waited.max(simulation.waiting());
+    }
+    assert!(simulation.is_over() && waited > 0);
+    assert_eq!(simulation.object("3").unwrap().metadata.uid.as_deref(), Some("3"));
+    assert_eq!(simulation.object("what-if"), None);
+    let (stepped, whole) = (simulation.finish(), bench.run("best-fit"));
+    assert_eq!(stepped.checksum, whole.checksum);
+    assert!((stepped.measures.kwh / whole.measures.kwh - 1.0).abs() < 1e-9);
+}
+
+#[test]
 fn single_choices_are_shown_on_request() {
     let mut bench = Bench::new(workload(vec![template(3000)], &[(0, 1, 0), (0, 2, 0), (0, 3, 0)]), vec![], 10);
     bench.fleet.pools = vec![pool("a", 2, 4, 16)];

@@ -4,6 +4,7 @@
 
 mod bursty;
 mod constrained;
+mod day;
 mod diurnal;
 mod draw;
 mod gpu_sharing;
@@ -15,6 +16,7 @@ mod thesis;
 
 pub use bursty::Bursty;
 pub use constrained::Constrained;
+pub use day::Day;
 pub use diurnal::Diurnal;
 pub use gpu_sharing::GpuSharing;
 pub use lifetime::LifetimeSetting;
@@ -58,6 +60,9 @@ pub enum Generator {
     /// Pods with selectors, tolerations, affinity, spreading and priorities.
     #[serde(rename = "constrained")]
     Constrained(Constrained),
+    /// Services that follow the hours of their users, and batch jobs by night.
+    #[serde(rename = "day")]
+    Day(Day),
 }
 
 /// Settings that make no workload.
@@ -72,7 +77,7 @@ pub struct SettingsError {
 
 impl Generator {
     /// The generators by name, and what each makes.
-    pub const KINDS: [(&str, &str); 8] = [
+    pub const KINDS: [(&str, &str); 9] = [
         ("poisson", "pods that come independently of each other"),
         ("bursty", "pods that come in batches, while the source is on"),
         ("diurnal", "pods that come more often by day"),
@@ -81,6 +86,7 @@ impl Generator {
         ("shop", "an online shop of eleven services that call each other"),
         ("gpu-sharing", "pods that ask for a share of a GPU, for one, or for several"),
         ("constrained", "pods with selectors, tolerations, affinity, spreading and priorities"),
+        ("day", "services that follow the hours of their users, and batch jobs by night"),
     ];
 
     /// A generator by name with settings as they stand in a scenario, `key = value`; what is not set has its default.
@@ -111,6 +117,7 @@ impl Generator {
             Self::Shop(_) => "shop",
             Self::GpuSharing(_) => "gpu-sharing",
             Self::Constrained(_) => "constrained",
+            Self::Day(_) => "day",
         }
     }
 
@@ -125,6 +132,7 @@ impl Generator {
             Self::Shop(settings) => settings.generate(seed),
             Self::GpuSharing(settings) => settings.generate(seed),
             Self::Constrained(settings) => settings.generate(seed),
+            Self::Day(settings) => settings.generate(seed),
         };
         let mut workload = made.map_err(|problem| SettingsError { kind: self.kind().to_owned(), problem })?;
         workload.name = self.kind().to_owned();

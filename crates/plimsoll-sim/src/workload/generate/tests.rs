@@ -101,6 +101,19 @@ fn by_day_more_pods_come_than_by_night() {
 }
 
 #[test]
+fn services_follow_their_users_and_jobs_come_by_night() {
+    let workload = make("day", &["services=20", "peak_hour=12"], 3);
+    let (jobs, services): (Vec<_>, Vec<_>) = workload.pods.iter().cloned().partition(|pod| pod.owner >= 20);
+    let alone = |pods: Vec<PodRecord>| Workload { pods, ..workload.clone() };
+    let (noon, midnight) = (12.0 * 3600.0, 23.9 * 3600.0);
+    let services = alone(services);
+    near(running(&services, noon) as f64, 20.0 * 20.0, 0.3);
+    assert!(running(&services, midnight) * 2 < running(&services, noon));
+    let by_day = jobs.iter().filter(|pod| (6..18).contains(&(pod.arrival.as_secs() / 3600))).count();
+    assert!(by_day * 3 < jobs.len() * 2 && by_day * 5 > jobs.len(), "{by_day} of {}", jobs.len());
+}
+
+#[test]
 fn test_1_creates_thirty_one_by_one_and_deletes_all() {
     let workload = make("thesis-1", &["rounds=3"], 0);
     assert_eq!((workload.pods.len(), workload.templates.len()), (90, 1));
@@ -176,7 +189,7 @@ fn gpus_are_asked_for_in_parts_one_by_one_and_together() {
 
 #[test]
 fn settings_that_make_no_workload_are_named() {
-    let cases: [(&str, &[&str], &str); 19] = [
+    let cases: [(&str, &[&str], &str); 21] = [
         ("weekly", &[], "there are poisson, bursty"),
         ("poisson", &["rate=5"], "unknown field `rate`"),
         ("poisson", &["pods_per_hour=-5"], "pods_per_hour is -5"),
@@ -196,6 +209,8 @@ fn settings_that_make_no_workload_are_named() {
         ("thesis-2", &["latency_hard_ms=10"], "is below latency_soft_ms"),
         ("shop", &["size=0"], "at least 1"),
         ("gpu-sharing", &["choosy=0.5"], "models is empty"),
+        ("day", &["by_night=2"], "by_night"),
+        ("day", &["jobs_per_hour=1e9"], "at most"),
     ];
     for (kind, settings, problem) in cases {
         let error = Generator::parse(kind, settings).and_then(|made| made.generate(0)).unwrap_err().to_string();

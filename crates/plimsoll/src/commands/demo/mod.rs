@@ -1,231 +1,159 @@
 //! `plimsoll demo`
 
-mod workload;
+mod browser;
+pub mod day;
+mod player;
+mod screen;
+mod shipped;
 
 use crate::Verdict;
-use crate::dry_run::{DryRun, Outcome, Placed, PodOutcome, Usage};
-use crate::output::{ACCENT, BAD, DIM, GOOD, HEADING, Output, count, table};
-use crate::report::{self, Tally, percent};
-use anyhow::{Result, anyhow};
-use clap::value_parser;
-use plimsoll_core::account::Account;
+use crate::access::Access;
+use crate::commands::run::stop_signal;
+use crate::helm;
+use crate::output::{ACCENT, HEADING, Output};
+use crate::section::Section;
+use anyhow::{Context, Result};
+use day::{DEFAULT, Day, Named};
+use player::Player;
 use plimsoll_core::config::Configuration;
-use plimsoll_core::state::{ClusterState, Node};
-use plimsoll_sim::compare::{Plan, Store, by_name, compare};
-use plimsoll_sim::scenario::Scenario;
-use std::collections::BTreeMap;
+use plimsoll_kube::driver::Inbox;
+use plimsoll_kube::twin::Told;
+use plimsoll_learn::policy::{MULTI_OBJECTIVE, MultiObjective};
+use plimsoll_learn::reward::SharedObjectives;
+use plimsoll_server::{App, Helm, Pace, SPEEDS, Stage};
+use plimsoll_telemetry::Store;
+use screen::Screen;
 use std::io::Write;
-use std::time::Instant;
-use workload::{Demo, Group, NAMESPACE, zone_of};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
-/// What is compared; also there to be changed and run.
-const SCENARIO: &str = include_str!("../../../../../examples/scenarios/demo.toml");
-/// Nodes whose load is drawn: more would scroll the rest away.
-const SHOWN_NODES: usize = 15;
-/// Nodes whose scores are shown for a decision.
-const SHOWN_SCORES: usize = 3;
-/// Characters of a bar.
-const BAR: usize = 20;
+/// How often it is looked whether the day is over.
+const LOOK: Duration = Duration::from_millis(100);
+/// Where it is served if that is free and nothing else is said.
+const ADDRESS: &str = "127.0.0.1:10275";
 
-/// Place a synthetic workload on a synthetic cluster, show the reasons, and compare policies over time
+/// Live through a simulated day under the default scheduler and under a learned policy side by side, in a browser and in the terminal
+///
+/// The same made-up pods come to two equal simulated clusters of 200 machines. No cluster is needed. In a terminal the dashboard is served until
+/// Ctrl-C; elsewhere it ends with the day.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How many nodes
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = value_parser!(u32).range(3..=50_000))]
-    nodes: u32,
-    /// How many pods
-    #[arg(long, value_name = "N", default_value_t = 48, value_parser = value_parser!(u32).range(10..=200_000))]
-    pods: u32,
-    /// Varies the sizes of pods and the order they come in
+    /// The policy on the right, or the folder of a model
+    #[arg(long, value_name = "NAME", default_value = shipped::NAME)]
+    policy: String,
+    /// Seconds of the day for each real one: 480 is three minutes for a day
+    #[arg(long, value_name = "N", default_value_t = 480.0, value_parser = speed)]
+    speed: f64,
+    /// The seed of the pods that come
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Where the dashboard is served; 127.0.0.1:10275 if not given, or any other port where that one is taken
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Open no browser
+    #[arg(long)]
+    no_browser: bool,
+    #[command(flatten)]
+    access: Access,
 }
 
-/// One policy's placement.
-struct Run {
-    dry_run: DryRun,
-    outcomes: Vec<PodOutcome>,
-    usage: Usage,
+/// A speed that a day can go at.
+pub fn speed(text: &str) -> Result<f64, String> {
+    let wrong = || format!("it must be a number from {} to {}", SPEEDS.start(), SPEEDS.end());
+    text.parse().ok().filter(|speed| SPEEDS.contains(speed)).ok_or_else(wrong)
 }
 
-impl Run {
-    fn new(demo: &Demo, policy: &str, seed: u64, explained: &[String]) -> Result<Self> {
-        let mut dry_run = DryRun::new(&demo.cluster, &Configuration::default(), policy, seed)?;
-        let outcomes = dry_run.place_all(|pod| explained.iter().any(|name| name == pod));
-        let usage = Usage::of(&dry_run.scheduler.state);
-        Ok(Self { dry_run, outcomes, usage })
-    }
-
-    fn state(&self) -> &ClusterState {
-        &self.dry_run.scheduler.state
-    }
-}
-
-/// Runs the demonstration.
+/// Runs the demo.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
-    let demo = Demo::new(args.nodes as usize, args.pods as usize, args.seed)?;
-    // The last pods of a group find the cluster as the others left it.
-    let last = |name: &str| {
-        let pods = demo.groups.iter().find(|group| group.name == name).map_or(1, |group| group.pods);
-        format!("{NAMESPACE}/{name}-{}", pods - 1)
-    };
-    let explained = [last("db"), last("web")];
-    let default = Run::new(&demo, "default", args.seed, &explained)?;
-    let packed = Run::new(&demo, "best-fit", args.seed, &[])?;
+    let named = |name: &str| Ok::<_, anyhow::Error>(Named { name: name.to_owned(), policy: shipped::policy(name)? });
+    let day = Day::new(args.seed, named(DEFAULT)?, named(&args.policy)?)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(show(&args, day, out));
+    crate::connect::leave(runtime);
+    result
+}
 
-    print_title(&args, &default, out)?;
-    print_groups(&demo.groups, &default.outcomes, out)?;
-    writeln!(out, "\n{HEADING}Why this node{HEADING:#}")?;
-    for outcome in &default.outcomes {
-        if let (Outcome::Placed(placed), Some(account)) = (&outcome.outcome, &outcome.explanation) {
-            print_why(placed, account, out)?;
+async fn show(args: &Args, day: Day, out: &mut Output) -> Result<Verdict> {
+    let stage = Arc::new(Stage::new(Pace { speed: args.speed, paused: false }));
+    let left = Arc::default();
+    let (inbox, receiver) = Inbox::new();
+    let profile = day.right.profile().to_owned();
+    let app = app(args, inbox, profile, &stage, Arc::clone(&left));
+    let mut stop = stop_signal()?;
+    let listen = args.listen.clone().unwrap_or_else(free_address);
+    let url = args.access.serve(&listen, app, None, stop.clone()).await?;
+    let screen = Screen::new();
+    greet(args, &url, &screen, out)?;
+    // It works as hard as it can for a moment at a time, which must not keep requests waiting.
+    let player = Player::new(day, Arc::clone(&stage), left);
+    let handle = tokio::runtime::Handle::current();
+    let work = std::thread::Builder::new().name("demo".to_owned());
+    let (ended, mut end) = tokio::sync::oneshot::channel();
+    work.spawn(move || drop(ended.send(handle.block_on(player.play(receiver)))))?;
+    let mut is_over = false;
+    let mut told = Instant::now();
+    screen.tell(&stage, out)?;
+    while !is_over && !*stop.borrow() {
+        tokio::select! {
+            _ = tokio::time::sleep(LOOK) => {}
+            _ = stop.changed() => {}
+            // It ends before everybody else only where something went wrong.
+            failed = &mut end => return failed.context("the day ended early")?.map(|()| Verdict::Good),
+        }
+        is_over = stage.is_over();
+        if is_over || told.elapsed() >= screen.pause() {
+            told = Instant::now();
+            screen.tell(&stage, out)?;
         }
     }
-    print_pending(&default.outcomes, out)?;
-    print_comparison(&default, &packed, out)?;
-    prove(out)?;
+    screen.leave_line(out)?;
+    screen::print(&stage.day(false), out)?;
+    if screen.is_terminal() && !*stop.borrow() {
+        writeln!(out, "\nThe day is over. The dashboard stays at {ACCENT}{url}{ACCENT:#} until Ctrl-C.")?;
+        out.flush()?;
+        let _ = stop.changed().await;
+    }
     Ok(Verdict::Good)
 }
 
-/// Replays a day and a half of work under several policies, and says what each costs.
-fn prove(out: &mut Output) -> Result<()> {
-    let scenario =
-        Scenario::parse(SCENARIO).map_err(|(_, problem)| anyhow!("the scenario of the demonstration: {problem}"))?;
-    let plan = Plan::new(scenario.run.policies.clone(), &[], &scenario.run.seeds);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let start = Instant::now();
-    let comparison = compare(&scenario, &plan, &by_name, threads, &Store::none(), &|_, _| {})?;
-    let took = start.elapsed().as_secs_f64();
-    let pods: u64 = comparison.runs.iter().map(|run| run.row.measures.arrived).sum();
-    let machines = scenario.fleet()?.len();
+/// What is served: the cluster on the right, which can be looked into and steered, and the day.
+fn app(args: &Args, inbox: Inbox, profile: String, stage: &Arc<Stage>, left: Arc<Told>) -> App {
+    let objectives = SharedObjectives::default();
+    let (weights, named) = (objectives.clone(), vec![args.policy.clone()]);
+    let helm = Helm {
+        mode: "demo",
+        config: helm::config(&Configuration::default(), &Section::default()),
+        catalogue: Box::new(move || helm::catalogue(&named, None)),
+        load: Box::new(move |name, _| match name {
+            MULTI_OBJECTIVE => Ok(Box::new(MultiObjective::new(weights.clone()))),
+            _ => shipped::policy(name).map_err(|error| format!("{error:#}")),
+        }),
+        twin: Some(left),
+        objectives,
+        demo: Some(Arc::clone(stage)),
+        ..Helm::default()
+    };
+    App::new(inbox, Arc::new(AtomicBool::new(true)), vec![profile], Arc::new(Store::default()), helm)
+}
+
+/// The usual address, or one with any other port where that one is taken.
+fn free_address() -> String {
+    let is_free = TcpListener::bind(ADDRESS).is_ok();
+    if is_free { ADDRESS.to_owned() } else { "127.0.0.1:0".to_owned() }
+}
+
+fn greet(args: &Args, url: &str, screen: &Screen, out: &mut Output) -> Result<()> {
+    let minutes = 86_400.0 / args.speed / 60.0;
     writeln!(
         out,
-        "\n{HEADING}Prove it first{HEADING:#}: 36 hours of made-up work on {machines} machines of two kinds, {pods} pods in all, in {took:.1} s"
+        "{HEADING}One day, two schedulers{HEADING:#}: the same pods on two simulated clusters, {DEFAULT} and {}, in {minutes:.1} minutes",
+        args.policy
     )?;
-    super::compare::print(&plan, &comparison, out)?;
-    writeln!(
-        out,
-        "{DIM}lifetime-aware is told how long pods run, which no scheduler is: it shows what there is to learn.\n\
-         Try your own: plimsoll compare examples/scenarios/demo.toml --report out, and docs/simulation.md{DIM:#}"
-    )?;
+    let is_seen = screen.is_terminal() && !args.no_browser && browser::open(url);
+    let how = if is_seen { "opened in your browser" } else { "open it in a browser" };
+    writeln!(out, "Dashboard: {ACCENT}{url}{ACCENT:#} ({how})\n")?;
+    out.flush()?;
     Ok(())
-}
-
-fn print_title(args: &Args, run: &Run, out: &mut Output) -> Result<()> {
-    let (nodes, pods) = (count(args.nodes as usize, "node"), count(args.pods as usize, "pod"));
-    let each = run.dry_run.deciding.as_secs_f64() * 1e6 / run.outcomes.len().max(1) as f64;
-    writeln!(out, "{HEADING}Plimsoll{HEADING:#} places {pods} on {nodes} in three zones, as kube-scheduler would")?;
-    writeln!(out, "{}, {each:.0} µs a decision", Tally::of(&run.outcomes).in_words())?;
-    writeln!(out)?;
-    Ok(())
-}
-
-/// Prints, for each template, how many of its pods went where.
-fn print_groups(groups: &[Group], outcomes: &[PodOutcome], out: &mut Output) -> Result<()> {
-    let mut list = table(["WORKLOAD", "PLACED", "ASKS FOR", "GOES TO"], &[1]);
-    for group in groups {
-        let prefix = format!("{NAMESPACE}/{}-", group.name);
-        let of_group = outcomes.iter().filter(|outcome| outcome.pod.starts_with(&prefix));
-        let placed: Vec<_> = of_group
-            .filter_map(|outcome| match &outcome.outcome {
-                Outcome::Placed(placed) => Some(placed),
-                _ => None,
-            })
-            .collect();
-        let number = format!("{}/{}", placed.len(), group.pods);
-        list.add_row([group.name, &number, group.asks, &places(&placed)]);
-    }
-    out.table("", &list)?;
-    Ok(())
-}
-
-fn places(placed: &[&Placed]) -> String {
-    match placed {
-        [] => "no node: see below".to_owned(),
-        [Placed { node, preemption: Some(cleared), .. }] => {
-            format!("{node}, after removing {}", cleared.victims.join(", "))
-        }
-        [_] | [_, _] | [_, _, _] => placed.iter().map(|placed| placed.node.as_str()).collect::<Vec<_>>().join(", "),
-        _ => {
-            let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
-            for placed in placed {
-                *zones.entry(zone_of(&placed.node)).or_default() += 1;
-            }
-            let zones: Vec<_> = zones.iter().map(|(zone, pods)| format!("{zone} {pods}")).collect();
-            format!("zone {}", zones.join(", "))
-        }
-    }
-}
-
-fn print_why(placed: &Placed, account: &Account, out: &mut Output) -> Result<()> {
-    let (pod, nodes) = (&account.pod, account.nodes);
-    let feasible = account.feasible.len();
-    writeln!(out, "  {ACCENT}{pod}{ACCENT:#} goes to {GOOD}{}{GOOD:#}: {}", placed.node, placed.why)?;
-    let mut best = account.feasible.clone();
-    // Of equals, the one that was chosen is to be seen.
-    best.sort_by_key(|node| (-node.total, node.node != placed.node));
-    best.truncate(SHOWN_SCORES);
-    let says_something =
-        |plugin: &str| best.iter().any(|node| node.scores.get(plugin).is_some_and(|score| *score != 0));
-    report::scores(out, "    ", &best, says_something)?;
-    let refusals: Vec<_> = account.refusals().iter().map(|(number, plugin)| format!("{number} by {plugin}")).collect();
-    let refused = if refusals.is_empty() { "none".to_owned() } else { refusals.join(", ") };
-    writeln!(out, "    {DIM}{feasible} of {nodes} feasible; refused: {refused}{DIM:#}")?;
-    Ok(())
-}
-
-fn print_pending(outcomes: &[PodOutcome], out: &mut Output) -> Result<()> {
-    let pending: Vec<_> = outcomes
-        .iter()
-        .filter_map(|outcome| match &outcome.outcome {
-            Outcome::Pending { message } => Some((&outcome.pod, message)),
-            _ => None,
-        })
-        .collect();
-    let Some((pod, message)) = pending.iter().find(|(pod, _)| pod.contains("giant")).or(pending.first()) else {
-        return Ok(());
-    };
-    writeln!(out, "\n{HEADING}Why pending{HEADING:#}")?;
-    writeln!(out, "  {BAD}{pod}{BAD:#}: {message}")?;
-    if pending.len() > 1 {
-        writeln!(out, "  {DIM}and {} more pods wait{DIM:#}", pending.len() - 1)?;
-    }
-    Ok(())
-}
-
-/// Prints how full each node is under two policies, and what that makes of the cluster.
-fn print_comparison(default: &Run, packed: &Run, out: &mut Output) -> Result<()> {
-    const LABEL: usize = 24;
-    const COLUMN: usize = BAR + 8;
-    writeln!(out, "\n{HEADING}{:<LABEL$}{:<COLUMN$}best-fit{HEADING:#}", "CPU requested", "default")?;
-    let mut nodes: Vec<&Node> = default.state().nodes().collect();
-    nodes.sort_by_key(|node| default.state().node_name(node.id));
-    for node in nodes.iter().take(SHOWN_NODES) {
-        let name = default.state().node_name(node.id);
-        let there = packed.state().node_named(name).and_then(|id| packed.state().node(id));
-        let bars = [Some(*node), there].map(|node| bar(node.map_or(0.0, share)));
-        writeln!(out, "  {name:<width$}{}  {}", bars[0], bars[1], width = LABEL - 2)?;
-    }
-    if nodes.len() > SHOWN_NODES {
-        writeln!(out, "  {DIM}and {} more nodes{DIM:#}", nodes.len() - SHOWN_NODES)?;
-    }
-    let mut row = |label: &str, value: &dyn Fn(&Run) -> String| {
-        let (first, second) = (value(default), value(packed));
-        writeln!(out, "{HEADING}{label:<LABEL$}{HEADING:#}{first:<COLUMN$}{second}")
-    };
-    row("nodes in use", &|run| format!("{} of {}", run.usage.used, run.usage.nodes))?;
-    row("CPU of nodes in use", &|run| format!("{} requested", percent(run.usage.cpu_of_used)))?;
-    row("imbalance of CPU", &|run| format!("± {}", percent(run.usage.imbalance)))?;
-    row("pods pending", &|run| Tally::of(&run.outcomes).pending.to_string())?;
-    Ok(())
-}
-
-fn share(node: &Node) -> f64 {
-    node.requested.cpu as f64 / (node.allocatable.cpu as f64).max(1.0)
-}
-
-/// A share as a bar with its number, `BAR + 6` columns wide.
-fn bar(share: f64) -> String {
-    let filled = ((share * BAR as f64).round() as usize).min(BAR);
-    format!("{ACCENT}{}{ACCENT:#}{DIM}{}{DIM:#}{:>6}", "█".repeat(filled), "░".repeat(BAR - filled), percent(share))
 }

@@ -37,14 +37,14 @@ pub struct Group {
 }
 
 /// The workload, in the order it is shown.
-pub struct Demo {
+pub struct Tour {
     /// The cluster with all pods, placed and pending.
     pub cluster: Cluster,
     /// The templates of the pending pods.
     pub groups: Vec<Group>,
 }
 
-impl Demo {
+impl Tour {
     /// Makes a cluster of `nodes` and `pods` that wait. The seed varies sizes and the order pods come in.
     pub fn new(nodes: usize, pods: usize, seed: u64) -> Result<Self> {
         let groups = groups(nodes, pods);
