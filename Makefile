@@ -280,7 +280,12 @@ bench-live: lab ## Measure the live scheduler beside kube-scheduler on a real co
 .PHONY: bench-adviser
 bench-adviser: lab plugin ## Measure what asking Plimsoll costs kube-scheduler, as an extender and by the plugin; docs/benchmarks-adviser.md
 	$(CARGO) build --locked --release --package plimsoll --no-default-features
-	$(CARGO) run --locked --release --package plimsoll-bench-live --bin bench-live -- --adviser --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
+	$(CARGO) run --locked --release --package plimsoll-bench-live --bin bench-live -- --suite adviser --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
+
+.PHONY: bench-scale
+bench-scale: lab ## 15,000 nodes on a real control plane beside kube-scheduler, 100,000 simulated; docs/benchmarks-scale.md
+	$(CARGO) build --locked --release --package plimsoll --no-default-features
+	$(CARGO) run --locked --release --package plimsoll-bench-live --bin bench-live -- --suite scale --rounds 1 --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
 
 .PHONY: bench-api
 bench-api: ## Measure what reading the API costs decisions; docs/benchmarks-api.md
