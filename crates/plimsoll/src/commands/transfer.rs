@@ -2,7 +2,7 @@
 
 use crate::Verdict;
 use crate::background::Urgency;
-use crate::output::{Output, table};
+use crate::output::{HEADING, Output, table};
 use anyhow::Result;
 use plimsoll_learn::spec::LearnSpec;
 use plimsoll_learn::transfer::{self, Point, Training, Transfer};
@@ -71,7 +71,8 @@ fn print(args: &Args, found: &Transfer, out: &mut Output) -> Result<()> {
             list.add_row([words(training).to_owned(), point.steps.to_string(), format!("{:.6}{unit}", point.figure)]);
         }
     }
-    out.table(&format!("{} on {} held-out cases", found.objective.label, found.cases), &list)?;
+    writeln!(out, "{HEADING}{}{HEADING:#}, the mean of {} held-out cases", found.objective.label, found.cases)?;
+    out.table("", &list)?;
     let (from, goal) = (args.from.display(), found.goal());
     let goal = goal.map_or_else(String::new, |goal| format!("{:.6}{unit} after {} steps", goal.figure, goal.steps));
     match (found.reached(), found.share()) {
