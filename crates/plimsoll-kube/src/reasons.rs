@@ -135,7 +135,7 @@ impl Onlooker {
 
     fn grant(&mut self, now: Instant) {
         self.spare = MOST.min(self.spare + now.saturating_duration_since(self.granted) / SHARE);
-        self.granted = now;
+        self.granted = self.granted.max(now);
     }
 
     /// What takes longer than there was left is paid for by a longer pause.
