@@ -179,9 +179,8 @@ impl Chronicle {
 
     /// A decision is about to be made: what models have counted before is not of it.
     pub fn begin(&mut self) {
-        for (_, counted) in self.policies.values_mut() {
-            counted.iter_mut().for_each(|counted| counted.seen = causes(&counted.counters));
-        }
+        let counted = self.policies.values_mut().filter_map(|(_, counted)| counted.as_mut());
+        counted.for_each(|counted| counted.seen = causes(&counted.counters));
     }
 
     /// Takes note of an attempt.

@@ -2,11 +2,14 @@
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{self, FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use utoipa::ToSchema;
 
 /// What is wrong.
@@ -72,21 +75,63 @@ impl IntoResponse for Refused {
     }
 }
 
+/// What stands behind the question mark; what cannot be read is refused in our words.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let read = extract::Query::<T>::from_request_parts(parts, state).await;
+        read.map(|extract::Query(query)| Self(query)).map_err(|no| Refused::new(no.status(), no.body_text()))
+    }
+}
+
+/// What stands in the path; what cannot be read is refused in our words.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let read = extract::Path::<T>::from_request_parts(parts, state).await;
+        read.map(|extract::Path(path)| Self(path)).map_err(|no| Refused::new(no.status(), no.body_text()))
+    }
+}
+
+/// A number of a query that has to lie in a range.
+pub fn within<'de, D, T>(from: D, range: RangeInclusive<T>) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + PartialOrd + Display,
+{
+    let number = T::deserialize(from)?;
+    if range.contains(&number) {
+        return Ok(Some(number));
+    }
+    Err(serde::de::Error::custom(format!("{number} is not within {} and {}", range.start(), range.end())))
+}
+
 /// Which part of a list.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Page {
     /// At most so many; 100 if not given.
     #[param(minimum = 1, maximum = 1000)]
+    #[serde(default, deserialize_with = "limit")]
     limit: Option<usize>,
     /// What `next` was in the answer before.
     cursor: Option<String>,
 }
 
+fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    within(from, 1..=1000)
+}
+
 impl Page {
     /// The part of a list whose keys grow with their place.
     pub fn of<T: Serialize>(&self, all: Vec<T>, key: impl Fn(&T) -> String) -> serde_json::Value {
-        let limit = self.limit.unwrap_or(100).clamp(1, 1000);
+        let limit = self.limit.unwrap_or(100);
         let after = |item: &T| self.cursor.as_ref().is_none_or(|cursor| key(item) > *cursor);
         let mut part: Vec<T> = all.into_iter().filter(after).take(limit + 1).collect();
         let has_more = part.len() > limit;

@@ -1,9 +1,9 @@
 //! What is known of nodes, with the age of every reading.
 
 use crate::Shared;
-use crate::answer::{Problem, Refused};
+use crate::answer::{Path, Problem, Refused};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use plimsoll_telemetry::{Known, Reading};
 use serde::Serialize;

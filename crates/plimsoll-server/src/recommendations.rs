@@ -1,9 +1,9 @@
 //! Recommendations: where people or programs want pods to be. They count more than any policy, among the nodes that the rules allow.
 
 use crate::Shared;
-use crate::answer::{Body, Problem, Refused, whole};
+use crate::answer::{Body, Path, Problem, Refused, whole};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};

@@ -2,10 +2,10 @@
 
 use super::{Bridge, View};
 use crate::Shared;
-use crate::answer::{Page, Problem, Refused};
+use crate::answer::{Page, Path, Problem, Query, Refused};
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use plimsoll_kube::driver::Question;

@@ -1,9 +1,9 @@
 //! Decisions and pods that wait: `/v1/decisions`, `/v1/pending`, `/v1/what-if`.
 
 use crate::Shared;
-use crate::answer::{Body, Page, Problem, Refused};
+use crate::answer::{Body, Page, Path, Problem, Query, Refused};
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_kube::driver::Question;

@@ -2,9 +2,9 @@
 
 use super::{Bridge, lock};
 use crate::Shared;
-use crate::answer::{Problem, Refused};
+use crate::answer::{Path, Problem, Refused};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -66,7 +66,8 @@ impl Bridge {
     {
         let mut jobs = lock(&self.jobs.0);
         if jobs.values().filter(|job| job.state == "running").count() >= AT_A_TIME {
-            return Err(Refused::busy(format!("{AT_A_TIME} jobs are under way; ask again when one has ended")));
+            let why = format!("{AT_A_TIME} jobs are under way; ask again when one has ended");
+            return Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, why));
         }
         let id = jobs.last_key_value().map_or(1, |(last, _)| last + 1);
         jobs.insert(id, Job { id: id.to_string(), kind, state: "running", ..Job::default() });

@@ -2,9 +2,9 @@
 
 use super::{Bridge, lock};
 use crate::Shared;
-use crate::answer::{Body, Problem, Refused};
+use crate::answer::{Body, Path, Problem, Refused};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use plimsoll_core::policy::Policy;
 use plimsoll_kube::driver::Question;

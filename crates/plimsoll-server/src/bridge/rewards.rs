@@ -110,7 +110,7 @@ pub struct Trial {
 }
 
 /// Places all pods of the cluster anew, in thought, by the weights in force and by others. Nothing is changed.
-#[utoipa::path(post, path = "/v1/rewards/preview", request_body = Trial, responses((status = 202, description = "The job, for /v1/jobs; its result has `now` and `then`"), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)))]
+#[utoipa::path(post, path = "/v1/rewards/preview", request_body = Trial, responses((status = 202, description = "The job, for /v1/jobs; its result has `now` and `then`"), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
 pub async fn preview(State(app): Shared, Body(request): Body<Trial>) -> Result<(StatusCode, Json<Value>), Refused> {
     let (now, then) = (app.bridge.helm.objectives.get(), request.weights.objectives()?);
     let twin = |weights| (app.bridge.helm.preview)(weights).map_err(|why| Refused::new(StatusCode::CONFLICT, why));

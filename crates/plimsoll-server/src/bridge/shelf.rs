@@ -1,9 +1,9 @@
 //! What is kept in the folder of data: recordings of the workload (`/v1/recordings`) and reports of experiments (`/v1/experiments`).
 
 use crate::Shared;
-use crate::answer::{Body, Problem, Refused};
+use crate::answer::{Body, Path, Problem, Refused};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -106,7 +106,7 @@ pub async fn record(
 }
 
 /// Ends a recording.
-#[utoipa::path(post, path = "/v1/recordings/{name}/stop", params(("name" = String, Path)), responses((status = 200, description = "It has ended", body = Recording), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 503, body = Problem)))]
+#[utoipa::path(post, path = "/v1/recordings/{name}/stop", params(("name" = String, Path, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")), responses((status = 200, description = "It has ended", body = Recording), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 503, body = Problem)))]
 pub async fn stop(State(app): Shared, Path(name): Path<String>) -> Result<Json<Recording>, Refused> {
     let recorder = app.bridge.helm.recorder.as_ref().ok_or_else(nothing_kept)?;
     recorder.stop(&name).map(Json).map_err(conflict)
@@ -137,7 +137,7 @@ pub async fn experiments(State(app): Shared) -> Json<Value> {
 }
 
 /// A report, as HTML. Nothing in it is run.
-#[utoipa::path(get, path = "/v1/experiments/{name}/report", params(("name" = String, Path)), responses((status = 200, description = "The report", content_type = "text/html"), (status = 401, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)))]
+#[utoipa::path(get, path = "/v1/experiments/{name}/report", params(("name" = String, Path, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")), responses((status = 200, description = "The report", content_type = "text/html"), (status = 401, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub async fn report(State(app): Shared, Path(name): Path<String>) -> Result<Response, Refused> {
     check_name(&name)?;
     let folder = app.bridge.helm.laboratory.as_ref().map(|laboratory| laboratory.folder.clone());
@@ -161,7 +161,7 @@ pub struct ExperimentRequest {
 }
 
 /// Runs an experiment, in a process of its own with the lowest priority.
-#[utoipa::path(post, path = "/v1/experiments", request_body = ExperimentRequest, responses((status = 202, description = "The job, for /v1/jobs; its result names the report"), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)))]
+#[utoipa::path(post, path = "/v1/experiments", request_body = ExperimentRequest, responses((status = 202, description = "The job, for /v1/jobs; its result names the report"), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
 pub async fn experiment(
     State(app): Shared,
     Body(request): Body<ExperimentRequest>,

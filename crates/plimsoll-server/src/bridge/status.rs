@@ -2,12 +2,12 @@
 
 use super::Point;
 use crate::Shared;
-use crate::answer::Problem;
+use crate::answer::{Problem, Query, within};
 use crate::auth::Role;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use plimsoll_core::engine::Counts;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use utoipa::{IntoParams, ToSchema};
@@ -72,7 +72,12 @@ pub async fn config(State(app): Shared) -> Json<Value> {
 pub struct Span {
     /// Of so many minutes; 60 if not given.
     #[param(minimum = 0, maximum = 1440)]
+    #[serde(default, deserialize_with = "minutes")]
     minutes: Option<f64>,
+}
+
+fn minutes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    within(from, 0.0..=1440.0)
 }
 
 /// What was measured.

@@ -167,7 +167,7 @@ pub async fn training(State(app): Shared) -> Json<Value> {
 }
 
 /// Has it learn now from what was recorded, without waiting for more placements.
-#[utoipa::path(post, path = "/training/trigger", responses((status = 202, description = "The job, for /v1/jobs; its result is the candidate and what became of it"), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 503, body = Problem)))]
+#[utoipa::path(post, path = "/training/trigger", responses((status = 202, description = "The job, for /v1/jobs; its result is the candidate and what became of it"), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
 pub async fn trigger(State(app): Shared) -> Result<(StatusCode, Json<Value>), Refused> {
     let training = &app.bridge.helm.training;
     match training.read(|lesson| lesson.stage) {
@@ -214,6 +214,7 @@ async fn follow(training: &Training, known: u64, progress: &Progress) -> Result<
 pub struct SaveRequest {
     /// A name of letters, digits, `-`, `_` and `.`; one of the time if not given.
     #[serde(default)]
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     path: Option<String>,
 }
 
