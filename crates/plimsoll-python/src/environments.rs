@@ -9,6 +9,7 @@ use plimsoll_learn::environment::{Block, Environment, Lanes};
 use plimsoll_learn::error::LearnError;
 use plimsoll_learn::lifetime::{Predictor, PredictorFit};
 use plimsoll_learn::observation::View;
+use plimsoll_learn::observation::features::STATIC_FEATURES;
 use plimsoll_learn::policy::Ranges;
 use plimsoll_learn::spec::LearnSpec;
 use pyo3::prelude::*;
@@ -260,6 +261,16 @@ impl Environments {
     #[getter]
     fn pod_features(&self) -> Vec<String> {
         self.view.pod_features()
+    }
+
+    /// How many features of a node change only with it, so that a scheduler may remember what a network makes of them; they come first. None are
+    /// where features have no place in a factored network.
+    #[getter]
+    fn tower_inputs(&self) -> usize {
+        match &self.view {
+            View::Named { nodes, .. } => nodes.iter().filter(|feature| **feature < STATIC_FEATURES).count(),
+            View::Plain { .. } | View::Exported => 0,
+        }
     }
 
     /// The heuristic that a model which is trained here falls back to.
