@@ -4,7 +4,9 @@ use crate::errors;
 use crate::ground::{self, Made, Walk};
 use crate::models::{self, NewModel};
 use crate::scenario::Scenario;
-use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{
+    PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods,
+};
 use plimsoll_learn::environment::{Block, Environment, Lanes};
 use plimsoll_learn::error::LearnError;
 use plimsoll_learn::lifetime::{Predictor, PredictorFit};
@@ -416,7 +418,8 @@ impl Environments {
     /// Has a reward count more or less from now on.
     fn set_reward_weight(&self, name: &str, weight: f64) -> PyResult<()> {
         let core = self.core();
-        let each = (0..core.lanes.len()).try_for_each(|at| core.lanes.environment(at).rewards().weights().set(name, weight));
+        let each =
+            (0..core.lanes.len()).try_for_each(|at| core.lanes.environment(at).rewards().weights().set(name, weight));
         each.map_err(errors::learn)
     }
 

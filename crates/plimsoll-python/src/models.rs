@@ -77,7 +77,8 @@ pub fn card(
 /// Stores a model, once it has been found to work.
 pub fn save(folder: &Path, mut card: Card, mut weights: Weights, predictor: Option<&Predictor>) -> PyResult<()> {
     let problem = |problem: String| errors::learn(LearnError::Model { path: folder.to_owned(), problem });
-    if let Some((name, tensor)) = weights.iter().find(|(_, tensor)| tensor.data.iter().any(|value| !value.is_finite())) {
+    if let Some((name, tensor)) = weights.iter().find(|(_, tensor)| tensor.data.iter().any(|value| !value.is_finite()))
+    {
         let value = tensor.data.iter().find(|value| !value.is_finite()).copied().unwrap_or(f32::NAN);
         return Err(problem(format!("tensor {name:?} holds {value}; the training that made it diverged")));
     }
@@ -85,7 +86,9 @@ pub fn save(folder: &Path, mut card: Card, mut weights: Weights, predictor: Opti
         card.ranges.iter().enumerate().find(|(_, (least, most))| !least.is_finite() || !most.is_finite())
     {
         let name = card.node_features.iter().chain(&card.pod_features).nth(at).cloned().unwrap_or_default();
-        return Err(problem(format!("feature {name:?} was seen from {least} to {most}; walk through the environments first")));
+        return Err(problem(format!(
+            "feature {name:?} was seen from {least} to {most}; walk through the environments first"
+        )));
     }
     weights.extend(predictor.iter().flat_map(|predictor| predictor.weights()));
     card.name = models::name(folder);

@@ -229,8 +229,8 @@ impl<E: Environment> Lane<E> {
         self.sum += f64::from(self.step.reward);
         if self.step.is_last() {
             self.finished = Some(self.sum);
+            self.last.clone_from(self.environment.observation());
             if begins_anew {
-                self.last.clone_from(self.environment.observation());
                 self.begin()?;
             }
         }
@@ -256,5 +256,112 @@ impl<E: Environment> Lane<E> {
         mask[..count].copy_from_slice(&observation.mask);
         pods.copy_from_slice(&observation.pod);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::arena::{AnyRecorded, Arena, ArenaSettings, Recorded};
+    use crate::environment::testing::{pool, workload};
+    use crate::reward::{RewardSpec, Rewards};
+    use plimsoll_sim::fleet::Fleet;
+
+    fn arena(steps: Option<u64>) -> Arena {
+        let pods = |first: i64| -> Vec<_> { (0..20).map(|at| (first + 500 * (at % 3), 512, at as u64, 10)).collect() };
+        let recorded = [1000, 2000].map(|first| Recorded::new(workload(&pods(first)).into()).unwrap());
+        let rewards = Rewards::new(&RewardSpec::Name("compress".into())).unwrap();
+        let fleet = Fleet { pools: vec![pool("a", 3, 16, 64)] };
+        let settings = ArenaSettings { steps, ..ArenaSettings::default() };
+        Arena::new(&fleet, AnyRecorded::new(recorded.to_vec()).unwrap(), rewards, settings).unwrap()
+    }
+
+    struct Memory {
+        features: Vec<f32>,
+        pods: Vec<f32>,
+        mask: Vec<bool>,
+        counts: Vec<usize>,
+        nodes: usize,
+    }
+
+    impl Memory {
+        fn new(lanes: &Lanes<Arena>, nodes: usize) -> Self {
+            let (size, (node_width, pod_width)) = (lanes.len(), lanes.widths());
+            Self {
+                features: vec![7.0; size * nodes * node_width],
+                pods: vec![7.0; size * pod_width],
+                mask: vec![true; size * nodes],
+                counts: vec![nodes; size],
+                nodes,
+            }
+        }
+
+        fn block(&mut self) -> Block<'_> {
+            let Self { features, pods, mask, counts, nodes } = self;
+            Block { nodes: *nodes, features, pods, mask, counts }
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_written_into_the_callers_memory_and_padding_is_nothing() {
+        let lanes = Lanes::new(vec![arena(None), arena(None)], 1, 1).unwrap();
+        let mut memory = Memory::new(&lanes, 5);
+        assert!(lanes.write(memory.block()));
+        let width = lanes.widths().0;
+        for (at, row) in memory.features.chunks(5 * width).enumerate() {
+            assert_eq!(row[..3 * width], lanes.environment(at).observation().nodes);
+            assert!(row[3 * width..].iter().all(|value| *value == 0.0));
+        }
+        assert_eq!(memory.counts, [3, 3]);
+        assert!(memory.mask.chunks(5).all(|row| row[3..] == [false, false]));
+        let mut small = Memory::new(&lanes, 2);
+        assert!(!lanes.write(small.block()), "three nodes do not fit into two");
+    }
+
+    #[test]
+    fn equal_seeds_begin_equal_episodes_and_those_of_neighbours_are_others() {
+        let begun = |seeds: &[Option<u64>]| {
+            let mut lanes = Lanes::new((0..seeds.len()).map(|_| arena(None)).collect(), 1, 1).unwrap();
+            lanes.begin(seeds).unwrap();
+            let mut memory = Memory::new(&lanes, 3);
+            let mut seen = Vec::new();
+            // The first episode of each, then the next ones.
+            for _ in 0..8 {
+                lanes.write(memory.block());
+                seen.extend_from_slice(&memory.pods);
+                lanes.begin(&vec![None; seeds.len()]).unwrap();
+            }
+            seen
+        };
+        assert_eq!(begun(&[Some(4)]), begun(&[Some(4)]));
+        assert_ne!(begun(&[Some(4)]), begun(&[Some(5)]));
+        let mut lanes = Lanes::new(vec![arena(None)], 1, 1).unwrap();
+        assert!(lanes.begin(&[]).unwrap_err().to_string().contains("0 seeds for 1 environments"));
+    }
+
+    #[test]
+    fn an_episode_that_ends_leaves_what_it_showed_at_last_and_the_next_begins_unless_told_otherwise() {
+        for waits in [false, true] {
+            let mut lanes = Lanes::new(vec![arena(Some(2)), arena(None)], 1, 1).unwrap();
+            if waits {
+                lanes = lanes.waiting_at_ends();
+            }
+            let mut memory = Memory::new(&lanes, 3);
+            assert!(lanes.last_observation(0).is_none());
+            lanes.step(&[0, 0], memory.block()).unwrap();
+            lanes.step(&[0, 0], memory.block()).unwrap();
+            assert_eq!(lanes.steps().map(|step| step.truncated).collect::<Vec<_>>(), [true, false]);
+            assert!(lanes.last_return(0).is_some() && lanes.last_return(1).is_none());
+            let on_nodes = |features: &[f32]| features.chunks(lanes.widths().0).map(|row| row[3]).sum::<f32>();
+            if waits {
+                assert!(on_nodes(&memory.features[..18]) > 0.0, "the last decision is still shown");
+                assert!(lanes.step(&[0, 0], memory.block()).unwrap_err().to_string().contains("reset first"));
+                lanes.begin_some(&[Some(None), None]).unwrap();
+                lanes.step(&[0, 0], memory.block()).unwrap();
+            } else {
+                assert_eq!(on_nodes(&memory.features[..18]), 0.0, "a new episode begins empty");
+                assert!(on_nodes(&lanes.last_observation(0).unwrap().nodes) > 0.0);
+            }
+        }
     }
 }
