@@ -146,6 +146,7 @@ impl<E: Environment> Lanes<E> {
                 // Seeds of neighbours are often neighbours, and their episodes must not be the same ones in turn.
                 (lane.seed, lane.episodes) = (Rng::new(*seed).next_u64(), 0);
             }
+            lane.step = Step::default();
             lane.begin()
         })
     }
