@@ -79,6 +79,8 @@ def test_workloads_that_cannot_be_are_said_so(tmp_path):
         plimsoll.generate_trace("poisson", joy=3)
     with pytest.raises(FileNotFoundError, match="nowhere.csv"):
         plimsoll.read_trace(tmp_path / "nowhere.csv")
+    with pytest.raises(FileNotFoundError, match="nowhere.csv"):
+        plimsoll.simulate(f"name = 'a'\n[workload]\nfile = '{tmp_path}/nowhere.csv'\n[[pool]]\nname = 'a'\ncount = 2\ncpu = 4\nmemory = '8Gi'\nidle_watts = 60\nfull_watts = 180\n")
     (tmp_path / "odd.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="odd.csv"):
         plimsoll.read_trace(tmp_path / "odd.csv")

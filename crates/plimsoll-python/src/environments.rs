@@ -217,7 +217,7 @@ impl Environments {
             serde_json::from_str(options).map_err(|error| errors::invalid(format!("options: {error}")))?;
         let spec = scenario.learn()?;
         py.detach(|| {
-            let fleet = scenario.inner.fleet().map_err(errors::scenario)?;
+            let fleet = scenario.inner.fleet().map_err(|error| errors::scenario(&error))?;
             let most: usize = fleet.limits().map(|(_, most)| most).sum();
             let Made { walks, grain, view, predictor, seen, spec } =
                 ground::make(scenario, spec, options).map_err(errors::learn)?;

@@ -28,13 +28,16 @@ pub fn learn(error: LearnError) -> PyErr {
         }
         LearnError::File { .. } => PyOSError::new_err(error.to_string()),
         LearnError::Simulation(_) => PyRuntimeError::new_err(error.to_string()),
+        LearnError::Scenario(error) => scenario(error),
+        LearnError::Compare(error) => compare(error),
         _ => invalid(error),
     }
 }
 
 /// What a comparison says.
-pub fn compare(error: CompareError) -> PyErr {
-    match &error {
+pub fn compare(error: &CompareError) -> PyErr {
+    match error {
+        CompareError::Scenario(error) => scenario(error),
         CompareError::Store(_) => PyOSError::new_err(error.to_string()),
         CompareError::Simulation { .. } => PyRuntimeError::new_err(error.to_string()),
         _ => invalid(error),
@@ -42,8 +45,11 @@ pub fn compare(error: CompareError) -> PyErr {
 }
 
 /// What a scenario says.
-pub fn scenario(error: ScenarioError) -> PyErr {
-    invalid(error)
+pub fn scenario(error: &ScenarioError) -> PyErr {
+    match error {
+        ScenarioError::Input(error) => input(&error.file, error),
+        _ => invalid(error),
+    }
 }
 
 /// Something as JSON.

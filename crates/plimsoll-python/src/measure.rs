@@ -36,9 +36,10 @@ pub fn policy_of(text: &str) -> Result<Box<dyn Policy>, CompareError> {
 fn case(scenario: &Scenario, seed: Option<u64>) -> PyResult<(PreparedCase, u64)> {
     let scenario = &scenario.inner;
     let seed = seed.or(scenario.run.seeds.first().copied()).unwrap_or(1);
-    let fleet = scenario.fleet().map_err(errors::scenario)?;
-    let trace = scenario.trace(&fleet).map_err(errors::scenario)?;
-    let case = PreparedCase::new(scenario, &trace, Case { window: None, seed }).map_err(errors::compare)?;
+    let fleet = scenario.fleet().map_err(|error| errors::scenario(&error))?;
+    let trace = scenario.trace(&fleet).map_err(|error| errors::scenario(&error))?;
+    let case =
+        PreparedCase::new(scenario, &trace, Case { window: None, seed }).map_err(|error| errors::compare(&error))?;
     Ok((case, seed))
 }
 
@@ -64,13 +65,13 @@ pub fn simulate(
     py.detach(|| {
         let first = scenario.inner.run.policies.first().cloned();
         let policy = policy.or(first).unwrap_or_else(|| "default".into());
-        let chosen = policy_of(&policy).map_err(errors::compare)?;
+        let chosen = policy_of(&policy).map_err(|error| errors::compare(&error))?;
         let (case, _) = case(scenario, seed)?;
         let run = match timeline {
-            None => case.run(&policy, chosen, &mut Nobody).map_err(errors::compare)?,
+            None => case.run(&policy, chosen, &mut Nobody).map_err(|error| errors::compare(&error))?,
             Some(path) => {
                 let mut timeline = Timeline::new(BufWriter::new(file(&path)?));
-                let run = case.run(&policy, chosen, &mut timeline).map_err(errors::compare)?;
+                let run = case.run(&policy, chosen, &mut timeline).map_err(|error| errors::compare(&error))?;
                 timeline.finish().map_err(|error| errors::learn(LearnError::File { path, error }))?;
                 run
             }
@@ -117,7 +118,7 @@ pub fn compare(
         let plan = Plan::new(policies, &windows.collect::<PyResult<Vec<_>>>()?, &seeds);
         let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
         let found = comparison::compare(own, &plan, &policy_of, threads, &Store::none(), &|_, _| ());
-        let found = found.map_err(errors::compare)?;
+        let found = found.map_err(|error| errors::compare(&error))?;
         if let Some(path) = report {
             let (runs, bounds) = (&found.runs, &found.bounds);
             write(&path, &report::html(&Report { title: &own.name, runs, baseline: Some(&first), bounds }))?;

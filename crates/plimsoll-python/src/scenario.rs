@@ -44,7 +44,7 @@ impl Scenario {
 
     /// How many machines there may ever be.
     fn most_nodes(&self) -> PyResult<usize> {
-        Ok(self.inner.fleet().map_err(errors::scenario)?.limits().map(|(_, most)| most).sum())
+        Ok(self.inner.fleet().map_err(|error| errors::scenario(&error))?.limits().map(|(_, most)| most).sum())
     }
 
     fn __repr__(&self) -> String {
