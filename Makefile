@@ -292,6 +292,35 @@ bench-api: ## Measure what reading the API costs decisions; docs/benchmarks-api.
 	$(CARGO) build --locked --release --package plimsoll --no-default-features
 	$(CARGO) run --locked --release --package plimsoll-bench-live --bin bench-api -- --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
 
+# The Python package: what builds and tests it, and the environment that it is tried in.
+PYTHON ?= python3
+VENV_PYTHON := target/python/venv
+$(VENV_PYTHON)/ready: python/requirements.txt
+	$(PYTHON) -m venv $(VENV_PYTHON)
+	$(VENV_PYTHON)/bin/pip install --quiet --requirement $<
+	touch $@
+
+# Cargo decides itself what is up to date.
+.PHONY: wheel
+wheel: $(VENV_PYTHON)/ready ## Build the Python package into target/python/wheels
+	rm -rf target/python/wheels
+	cd python && ../$(VENV_PYTHON)/bin/maturin build --release --quiet --interpreter ../$(VENV_PYTHON)/bin/python --out ../target/python/wheels
+
+.PHONY: python
+python: wheel
+	$(VENV_PYTHON)/bin/pip install --quiet --force-reinstall --no-deps target/python/wheels/*.whl
+
+# As in PYTEST="-k masked".
+PYTEST ?=
+
+.PHONY: test-python
+test-python: python ## The Python package, built, installed and tested: PYTHON= PYTEST=
+	cd python && ../$(VENV_PYTHON)/bin/python -P -m pytest --quiet $(PYTEST)
+
+.PHONY: bench-python
+bench-python: python ## Measure steps through Python beside those of the engine alone, on one core
+	$(VENV_PYTHON)/bin/python -P python/benches/steps.py
+
 .PHONY: soak
 soak: soak-state soak-live ## Random events many thousand times, then schedulers under faults: SOAK_CASES= SOAK_SECONDS= SOAK_SEED=
 

@@ -8,7 +8,7 @@ mod arrivals;
 #[cfg(test)]
 mod tests;
 
-pub use arrivals::{Arrival, Arrivals, Made, Recorded, Shape};
+pub use arrivals::{AnyRecorded, Arrival, Arrivals, Made, Recorded, Shape};
 
 use super::{Environment, Step};
 use crate::error::LearnError;

@@ -1,11 +1,12 @@
 //! A cluster as reinforcement learning sees it: reset, step, observation, reward, action mask.
 //!
 //! [`ClusterEnvironment`] is the whole simulator with every rule of Kubernetes; [`Arena`] knows CPU, memory and pod counts alone, and is very
-//! fast; [`VectorEnvironment`] steps many at once.
+//! fast; [`VectorEnvironment`] steps many at once, [`Lanes`] too, into memory of whoever asks.
 
 pub mod arena;
 pub(crate) mod cluster;
 mod episodes;
+mod lanes;
 #[cfg(test)]
 pub(crate) mod testing;
 mod vector;
@@ -13,6 +14,7 @@ mod vector;
 pub use arena::Arena;
 pub use cluster::{ClusterEnvironment, ClusterSettings, MakePolicy, Shuffle};
 pub use episodes::{Again, AnyOf, Episodes, OfScenario};
+pub use lanes::{Block, Lanes};
 pub use vector::{Padded, VectorEnvironment};
 
 use crate::error::LearnError;

@@ -1,9 +1,8 @@
 //! Many environments in one process, stepped together, their observations side by side in one block of memory.
 
+use super::lanes::{Block, Lanes};
 use super::{Environment, Step};
 use crate::error::LearnError;
-use plimsoll_core::rng::Rng;
-use rayon::prelude::*;
 
 /// Observations side by side, padded to the same number of nodes. Padding is 0 and never allowed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,6 +31,12 @@ impl Padded {
         &self.mask[index * self.nodes..(index + 1) * self.nodes]
     }
 
+    /// The memory, to be written into.
+    fn block(&mut self) -> Block<'_> {
+        let Self { nodes, features, pods, mask, counts, .. } = self;
+        Block { nodes: *nodes, features, pods, mask, counts }
+    }
+
     /// Makes room, keeping what is there.
     fn grow(&mut self, nodes: usize) {
         if nodes <= self.nodes {
@@ -54,45 +59,19 @@ impl Padded {
     }
 }
 
-/// One environment with its place in the block.
-struct Slot<E> {
-    environment: E,
-    step: Step,
-    /// The return of the episode so far, and of the last one that ended.
-    sum: f64,
-    finished: Option<f64>,
-    episodes: u64,
-    seed: u64,
-}
-
-/// Environments that are stepped together. One whose episode ends begins the next by itself: the observation is then that of the new
-/// episode, and [`Step::is_last`] says so.
+/// Environments that are stepped together, with memory of their own that grows with the clusters. One whose episode ends begins the next by
+/// itself: the observation is then that of the new episode, and [`Step::is_last`] says so.
 pub struct VectorEnvironment<E> {
-    slots: Vec<Slot<E>>,
+    lanes: Lanes<E>,
     batch: Padded,
-    grain: usize,
 }
 
 impl<E: Environment> VectorEnvironment<E> {
     /// Environments, each with episodes of its own that follow from the seed. `grain` is the least number of them that is worth a core of
     /// its own: 1 for the whole simulator, some dozens for an arena.
     pub fn new(environments: Vec<E>, seed: u64, grain: usize) -> Result<Self, LearnError> {
-        let mut seeds = Rng::new(seed);
-        let slot = |environment| Slot {
-            environment,
-            step: Step::default(),
-            sum: 0.0,
-            finished: None,
-            episodes: 0,
-            seed: seeds.next_u64(),
-        };
-        let mut slots: Vec<_> = environments.into_iter().map(slot).collect();
-        if slots.is_empty() {
-            return Err(LearnError::Invalid("at least one environment is needed".into()));
-        }
-        slots.par_iter_mut().try_for_each(Slot::begin)?;
-        let first = slots[0].environment.observation();
-        let (node_width, pod_width, size) = (first.node_width, first.pod.len(), slots.len());
+        let lanes = Lanes::new(environments, seed, grain)?;
+        let ((node_width, pod_width), size) = (lanes.widths(), lanes.len());
         let batch = Padded {
             size,
             node_width,
@@ -101,19 +80,19 @@ impl<E: Environment> VectorEnvironment<E> {
             counts: vec![0; size],
             ..Padded::default()
         };
-        let mut vector = Self { slots, batch, grain: grain.max(1) };
-        vector.gather()?;
+        let mut vector = Self { lanes, batch };
+        vector.gather();
         Ok(vector)
     }
 
     /// How many environments there are.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.lanes.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.lanes.is_empty()
     }
 
     /// The decisions that are due.
@@ -123,131 +102,31 @@ impl<E: Environment> VectorEnvironment<E> {
 
     /// An environment.
     pub fn environment(&self, index: usize) -> &E {
-        &self.slots[index].environment
+        self.lanes.environment(index)
     }
 
     /// What the last action of each came to.
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
-        self.slots.iter().map(|slot| slot.step)
+        self.lanes.steps()
     }
 
     /// The return of the last episode that ended in an environment.
     pub fn last_return(&self, index: usize) -> Option<f64> {
-        self.slots[index].finished
+        self.lanes.last_return(index)
     }
 
     /// Takes a step in each environment, on all cores where there are enough of them.
     pub fn step(&mut self, actions: &[usize]) -> Result<(), LearnError> {
-        if actions.len() != self.slots.len() {
-            return Err(LearnError::Invalid(format!(
-                "{} actions for {} environments; each needs one",
-                actions.len(),
-                self.slots.len()
-            )));
+        if !self.lanes.step(actions, self.batch.block())? {
+            self.gather();
         }
-        let Self { slots, batch, grain } = self;
-        let Padded { nodes, node_width, pod_width, features, pods, mask, counts, .. } = batch;
-        let (nodes, node_width, pod_width) = (*nodes, *node_width, *pod_width);
-        let act = |slot: &mut Slot<E>, action: usize, target: Target<'_>| {
-            slot.act(action)?;
-            Ok::<bool, LearnError>(slot.write(nodes, target))
-        };
-        let rows = features.chunks_mut((nodes * node_width).max(1));
-        let fits = if slots.len() < 2 * *grain || rayon::current_num_threads() == 1 {
-            let mut fits = true;
-            let targets =
-                rows.zip(pods.chunks_mut(pod_width.max(1))).zip(mask.chunks_mut(nodes.max(1))).zip(counts.iter_mut());
-            for ((slot, action), (((features, pods), mask), count)) in slots.iter_mut().zip(actions).zip(targets) {
-                fits &= act(slot, *action, Target { features, pods, mask, count })?;
-            }
-            fits
-        } else {
-            let targets = features
-                .par_chunks_mut((nodes * node_width).max(1))
-                .zip(pods.par_chunks_mut(pod_width.max(1)))
-                .zip(mask.par_chunks_mut(nodes.max(1)))
-                .zip(counts.par_iter_mut());
-            let each = slots.par_iter_mut().zip(actions.par_iter()).zip(targets).with_min_len(*grain);
-            each.map(|((slot, action), (((features, pods), mask), count))| {
-                act(slot, *action, Target { features, pods, mask, count })
-            })
-            .try_reduce(|| true, |a, b| Ok(a && b))?
-        };
-        if fits { Ok(()) } else { self.gather() }
+        Ok(())
     }
 
     /// Writes all observations, making room for the largest.
-    fn gather(&mut self) -> Result<(), LearnError> {
-        let most = self.slots.iter().map(|slot| slot.environment.observation().node_count()).max().unwrap_or(0);
-        self.batch.grow(most);
-        let Padded { nodes, node_width, pod_width, features, pods, mask, counts, .. } = &mut self.batch;
-        for (index, slot) in self.slots.iter().enumerate() {
-            let observation = slot.environment.observation();
-            if observation.node_width != *node_width || observation.pod.len() != *pod_width {
-                return Err(LearnError::Invalid(format!(
-                    "environment {index} has {} numbers a node and {} a pod, the first one {node_width} and {pod_width}; all must be alike",
-                    observation.node_width,
-                    observation.pod.len()
-                )));
-            }
-            let (row, width) = (index * *nodes, *nodes * *node_width);
-            let target = Target {
-                features: &mut features[index * width..(index + 1) * width],
-                pods: &mut pods[index * *pod_width..(index + 1) * *pod_width],
-                mask: &mut mask[row..row + *nodes],
-                count: &mut counts[index],
-            };
-            slot.write(*nodes, target);
-        }
-        Ok(())
-    }
-}
-
-/// Where an observation is written.
-struct Target<'a> {
-    features: &'a mut [f32],
-    pods: &'a mut [f32],
-    mask: &'a mut [bool],
-    count: &'a mut usize,
-}
-
-impl<E: Environment> Slot<E> {
-    fn begin(&mut self) -> Result<(), LearnError> {
-        let seed = Rng::new(self.seed.wrapping_add(self.episodes)).next_u64();
-        self.episodes += 1;
-        self.sum = 0.0;
-        self.environment.reset(seed)
-    }
-
-    fn act(&mut self, action: usize) -> Result<(), LearnError> {
-        self.step = self.environment.step(action)?;
-        self.sum += f64::from(self.step.reward);
-        if self.step.is_last() {
-            self.finished = Some(self.sum);
-            self.begin()?;
-        }
-        Ok(())
-    }
-
-    /// Writes the observation; false if it has more nodes than there is room for.
-    fn write(&self, nodes: usize, target: Target<'_>) -> bool {
-        let observation = self.environment.observation();
-        let count = observation.node_count();
-        if count > nodes {
-            return false;
-        }
-        let Target { features, pods, mask, count: written } = target;
-        let used = observation.nodes.len().min(features.len());
-        features[..used].copy_from_slice(&observation.nodes[..used]);
-        // What another episode with more nodes left there.
-        if *written > count {
-            features[used..].fill(0.0);
-            mask[count..].fill(false);
-        }
-        *written = count;
-        mask[..count].copy_from_slice(&observation.mask);
-        pods.copy_from_slice(&observation.pod);
-        true
+    fn gather(&mut self) {
+        self.batch.grow(self.lanes.most_nodes());
+        self.lanes.write(self.batch.block());
     }
 }
 

@@ -111,7 +111,7 @@ impl Ground {
 }
 
 /// Deals samples out to environments, so that each has one at least.
-fn deal(samples: &[Inputs<'static>], count: Option<usize>) -> Result<Vec<Vec<Inputs<'static>>>, LearnError> {
+pub fn deal<T: Clone>(samples: &[T], count: Option<usize>) -> Result<Vec<Vec<T>>, LearnError> {
     let count = count.unwrap_or(samples.len());
     if count == 0 {
         return Err(LearnError::Invalid("learn.environment.count: 0 environments are none; 1 is one".into()));

@@ -9,7 +9,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use ground::{EnvironmentSpec, reward};
+pub use ground::{EnvironmentSpec, Ground, deal, reward};
 
 use super::data::read;
 use super::qtable::{QLearning, QSettings};
@@ -23,7 +23,6 @@ use crate::observation::View;
 use crate::policy::Ranges;
 use crate::spec::LearnSpec;
 use crate::workshop::Learner;
-use ground::Ground;
 use plimsoll_sim::scenario::Scenario;
 use serde::Deserialize;
 use std::collections::BTreeMap;

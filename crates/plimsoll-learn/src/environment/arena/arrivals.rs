@@ -157,6 +157,43 @@ impl Arrivals for Recorded {
     }
 }
 
+/// One of several workloads, which the seed chooses.
+#[derive(Debug, Clone)]
+pub struct AnyRecorded {
+    of: Vec<Recorded>,
+    chosen: usize,
+}
+
+impl AnyRecorded {
+    /// Workloads, of which there must be one.
+    pub fn new(of: Vec<Recorded>) -> Result<Self, LearnError> {
+        if of.is_empty() {
+            return Err(LearnError::Invalid("an arena has no workload to choose from".into()));
+        }
+        Ok(Self { of, chosen: 0 })
+    }
+}
+
+impl Arrivals for AnyRecorded {
+    fn begin(&mut self, seed: u64) -> Result<(), LearnError> {
+        self.chosen = Rng::new(seed).below(self.of.len());
+        self.of[self.chosen].begin(seed)
+    }
+
+    fn shapes(&self) -> &[Shape] {
+        self.of[self.chosen].shapes()
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<Arrival> {
+        self.of[self.chosen].next()
+    }
+
+    fn end(&self) -> u64 {
+        self.of[self.chosen].end()
+    }
+}
+
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,0 +1,50 @@
+"""Small scenarios that every test can use."""
+
+import pytest
+
+CLUSTER = """
+name = "small"
+
+[workload.generate]
+kind = "poisson"
+pods_per_hour = 60
+hours = 4
+
+[[pool]]
+name = "worker"
+count = 5
+cpu = 8
+memory = "32Gi"
+idle_watts = 60
+full_watts = 180
+"""
+
+LEARN = """
+[learn]
+reward = "compress"
+objective = "kwh"
+base = "best-fit"
+
+[learn.observation]
+nodes = ["cpu-free", "memory-free", "empty", "cpu-left", "extension"]
+pods = ["cpu", "memory", "life", "load"]
+
+[learn.train]
+samples = [1, 2]
+
+[learn.evaluate]
+samples = [1001, 1002, 1003, 1004, 1005]
+baselines = ["default", "best-fit"]
+"""
+
+
+@pytest.fixture
+def cluster() -> str:
+    """Five nodes and four hours of pods."""
+    return CLUSTER
+
+
+@pytest.fixture
+def learning() -> str:
+    """The same, with what is learned and measured."""
+    return CLUSTER + LEARN
