@@ -73,9 +73,9 @@ impl TryFrom<toml::Table> for MachineSpec {
             let problem = "a catalogue has no count and no scaling: say with `most` how many can be had";
             return Err(error(problem.to_owned()));
         }
-        let most: usize = take(&mut table, "most").map_err(error)?.ok_or_else(|| {
-            error("`most` is missing: say how many can be had, as in most = 100".to_owned())
-        })?;
+        let most: usize = take(&mut table, "most")
+            .map_err(error)?
+            .ok_or_else(|| error("`most` is missing: say how many can be had, as in most = 100".to_owned()))?;
         let least = take(&mut table, "least").map_err(error)?.unwrap_or(0);
         if least > most {
             return Err(error(format!("least {least} is more than most {most}")));
@@ -84,7 +84,7 @@ impl TryFrom<toml::Table> for MachineSpec {
         if !(embodied_kg.is_finite() && embodied_kg >= 0.0) {
             return Err(error(format!("embodied_kg {embodied_kg} makes no sense; zero or more is right")));
         }
-        let time = |table: &mut toml::Table, key: &str, default: Duration| {
+        let time = |table: &mut toml::Table, key: &str, default: Duration| -> Result<Duration, String> {
             Ok(take::<Time>(table, key).map_err(error)?.map_or(default, |time| time.0))
         };
         let service_life = time(&mut table, "service_life", SERVICE_LIFE)?;

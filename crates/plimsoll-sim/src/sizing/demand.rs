@@ -141,7 +141,8 @@ pub fn surely_running(part: &Part<'_>, able: &Able, kinds: &[Kind], question: &Q
     }
     // What ends makes room for what begins at the same time.
     changes.sort_unstable();
-    let sets: BTreeSet<Vec<bool>> = able.iter().cloned().chain([vec![true; able.first().map_or(0, Vec::len)]]).collect();
+    let sets: BTreeSet<Vec<bool>> =
+        able.iter().cloned().chain([vec![true; able.first().map_or(0, Vec::len)]]).collect();
     let mut tallies: Vec<Tally> =
         sets.into_iter().map(|kinds| Tally::new(kinds, &workload.templates, able, may_wait)).collect();
     let has = total(kinds);
@@ -168,7 +169,11 @@ pub fn surely_running(part: &Part<'_>, able: &Able, kinds: &[Kind], question: &Q
         }
     }
     let peaks = tallies.into_iter().map(|tally| Peak { kinds: tally.kinds, amounts: tally.peak });
-    Surely { peaks: peaks.filter(|peak| peak.amounts != [0.0; RESOURCES]).collect(), steps: course.steps, peak_at: peak.1 }
+    Surely {
+        peaks: peaks.filter(|peak| peak.amounts != [0.0; RESOURCES]).collect(),
+        steps: course.steps,
+        peak_at: peak.1,
+    }
 }
 
 fn total(kinds: &[Kind]) -> [f64; RESOURCES] {
@@ -206,7 +211,8 @@ impl Tally {
             let asks = asks(template);
             std::array::from_fn(|r| amounts[r].partition_point(|amount| *amount > asks[r]))
         };
-        let places = templates.iter().zip(able).map(|(template, able)| belongs(able).then(|| place(template))).collect();
+        let places =
+            templates.iter().zip(able).map(|(template, able)| belongs(able).then(|| place(template))).collect();
         let counts = std::array::from_fn(|r| vec![0; amounts[r].len()]);
         Self { kinds, may_wait, amounts, counts, places, sum: [0; RESOURCES], peak: [0.0; RESOURCES] }
     }

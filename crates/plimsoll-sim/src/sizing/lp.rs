@@ -18,7 +18,9 @@ use crate::bounds::allotment::{Allotment, Way};
 use crate::bounds::demand::{CPU, RESOURCES, supplies};
 use crate::world::World;
 use crate::world::power::{Activity, POINTS};
-use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, microlp, variable, variables};
+use good_lp::{
+    Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, microlp, variable, variables,
+};
 use std::time::Duration;
 
 /// So many unknowns the solver takes about a second for.
@@ -123,7 +125,8 @@ impl<'a> Program<'a> {
         counts: &[Variable],
         rows: &mut Vec<good_lp::Constraint>,
     ) -> Expression {
-        let points: Vec<Vec<Point>> = self.kinds.iter().map(|kind| lower_hull(kind.pool.machine.power.points())).collect();
+        let points: Vec<Vec<Point>> =
+            self.kinds.iter().map(|kind| lower_hull(kind.pool.machine.power.points())).collect();
         let each_step: usize = points.iter().map(Vec::len).sum();
         let sleeps = self.world.power.sleep_after().is_some();
         let mut total = Expression::default();
@@ -155,7 +158,9 @@ impl<'a> Program<'a> {
 
     /// What a kilowatt-hour counts for a kind: itself, or the kilograms that it emits at least during a step.
     fn kwh_rate(&self, kind: &Kind, step: &Step) -> f64 {
-        let Some(carbon) = self.world.carbon.as_ref().filter(|_| self.objective == Objective::Carbon) else { return 1.0 };
+        let Some(carbon) = self.world.carbon.as_ref().filter(|_| self.objective == Objective::Carbon) else {
+            return 1.0;
+        };
         let at = |time: Duration| carbon.intensity(&kind.pool.region, time).unwrap_or(0.0);
         let mut least = at(step.from);
         let mut time = step.from;

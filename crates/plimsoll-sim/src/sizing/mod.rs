@@ -81,7 +81,9 @@ pub enum SizingError {
     #[error("{0}")]
     Question(String),
     /// No machine of the catalogue holds a pod.
-    #[error("pod {pod} asks for {asks}, and no machine of the catalogue can run it: {shortage}. Add a machine that can, or leave the pod out")]
+    #[error(
+        "pod {pod} asks for {asks}, and no machine of the catalogue can run it: {shortage}. Add a machine that can, or leave the pod out"
+    )]
     NoMachine {
         /// The pod.
         pod: String,

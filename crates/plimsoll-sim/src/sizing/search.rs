@@ -228,14 +228,20 @@ impl<'a> Search<'a> {
     }
 
     /// Of the fleets beside one, those that may be better, the most promising first.
-    fn worth_a_run(&mut self, here: &(Candidate, Figures), mut beside: Vec<Candidate>) -> Result<Vec<Candidate>, SizingError> {
+    fn worth_a_run(
+        &mut self,
+        here: &(Candidate, Figures),
+        mut beside: Vec<Candidate>,
+    ) -> Result<Vec<Candidate>, SizingError> {
         beside.sort();
         beside.dedup();
         let value = self.value(&here.1);
         let promise = |candidate: &Candidate| self.bench.known_value(candidate, self.part.hours());
         beside.retain(|candidate| {
             let is_new = self.known.get(candidate).is_none_or(|known| self.keeps(known) && self.value(known) < value);
-            is_new && self.bears_peaks(candidate) && promise(candidate).is_none_or(|promise| promise < value * (1.0 - BETTER))
+            is_new
+                && self.bears_peaks(candidate)
+                && promise(candidate).is_none_or(|promise| promise < value * (1.0 - BETTER))
         });
         beside.sort_by(|a, b| {
             let [a, b] = [a, b].map(|candidate| promise(candidate).unwrap_or(0.0));
@@ -271,8 +277,10 @@ impl<'a> Search<'a> {
     fn bears_peaks(&self, candidate: &Candidate) -> bool {
         self.surely.peaks.iter().all(|peak| {
             (0..RESOURCES).all(|r| {
-                let kinds = self.bench.kinds.iter().zip(candidate.counts()).zip(&peak.kinds).filter(|(_, among)| **among);
-                let has: f64 = kinds.map(|((kind, count), _)| supplies(&kind.pool.machine)[r] as f64 * count as f64).sum();
+                let kinds =
+                    self.bench.kinds.iter().zip(candidate.counts()).zip(&peak.kinds).filter(|(_, among)| **among);
+                let has: f64 =
+                    kinds.map(|((kind, count), _)| supplies(&kind.pool.machine)[r] as f64 * count as f64).sum();
                 has >= peak.amounts[r]
             })
         })
@@ -280,7 +288,8 @@ impl<'a> Search<'a> {
 
     /// Simulates the whole for fleets that are not known yet, side by side.
     pub fn run_all(&mut self, candidates: Vec<Candidate>) -> Result<(), SizingError> {
-        let mut unknown: Vec<_> = candidates.into_iter().filter(|candidate| !self.known.contains_key(candidate)).collect();
+        let mut unknown: Vec<_> =
+            candidates.into_iter().filter(|candidate| !self.known.contains_key(candidate)).collect();
         unknown.sort();
         unknown.dedup();
         let results: Vec<_> = unknown.par_iter().map(|candidate| self.bench.run(self.part, candidate)).collect();

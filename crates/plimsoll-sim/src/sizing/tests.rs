@@ -98,7 +98,8 @@ fn by_enumeration(question: &Question, machines: &Machines, workload: Workload) 
     let bench = Bench::new(question, &kinds, &prepared.world, &by_name);
     let part = Part { workload: Cow::Borrowed(&prepared.workload), settings: prepared.settings.clone() };
     let sizes = (0..=kinds[0].most).flat_map(|small| (0..=kinds[1].most).map(move |large| [small, large]));
-    let figures = sizes.filter(|sizes| *sizes != [0, 0]).map(|sizes| bench.run(&part, &Candidate::fixed(sizes)).unwrap());
+    let figures =
+        sizes.filter(|sizes| *sizes != [0, 0]).map(|sizes| bench.run(&part, &Candidate::fixed(sizes)).unwrap());
     let kept = figures.filter(|figures| figures.keeps(question.risk));
     kept.map(|figures| figures.value(question.objective)).reduce(f64::min)
 }
@@ -159,10 +160,8 @@ fn pods_that_few_machines_can_run_make_the_bound_tighter() {
     let workload = Workload { templates: templates(&[9]), pods, ..Workload::default() };
     let question = Question { risk: 0.25, wait: Duration::ZERO, ..question(Objective::Cost) };
     let prepared = prepared(&machines, workload.clone());
-    let prepared = Prepared {
-        settings: Settings { horizon: Some(Duration::from_secs(3600)), ..prepared.settings },
-        ..prepared
-    };
+    let prepared =
+        Prepared { settings: Settings { horizon: Some(Duration::from_secs(3600)), ..prepared.settings }, ..prepared };
     let answer = size(&question, &machines, &prepared, &by_name).unwrap();
     let names: Vec<_> = answer.fleets[0].pools.iter().map(|pool| (pool.name.as_str(), pool.max)).collect();
     assert_eq!(names, [("large", 3)], "a pod of four may wait");
@@ -188,7 +187,11 @@ fn a_catalogue_with_too_few_machines_is_said_with_what_is_needed() {
     // Enough for a fluid, not for whole pods: four of three threads do not fit on three machines of four.
     let pods = (0..4).map(|number| pod(number, 0, number as u64, 600)).collect();
     let workload = Workload { templates: templates(&[3]), pods, ..Workload::default() };
-    let three = machines(&TWO_KINDS.replace("most = 7", "most = 3").replace("most = 3\nregion = \"r\"\n\n[carbon", "most = 0\nregion = \"r\"\n\n[carbon"));
+    let three = machines(
+        &TWO_KINDS
+            .replace("most = 7", "most = 3")
+            .replace("most = 3\nregion = \"r\"\n\n[carbon", "most = 0\nregion = \"r\"\n\n[carbon"),
+    );
     let mut prepared = prepared(&three, workload);
     prepared.settings.horizon = Some(Duration::from_secs(600));
     let question = Question { risk: 0.0, ..question(Objective::Cost) };

@@ -155,7 +155,11 @@ fn print(answer: &Answer, out: &mut Output) -> Result<()> {
     }
     held_out(answer, out)?;
     let looks = if answer.looks > 0 { format!(", {} of a part", answer.looks) } else { String::new() };
-    writeln!(out, "{DIM}every fleet shown was simulated from end to end; {}{looks}{DIM:#}", count(answer.runs, "simulation"))?;
+    writeln!(
+        out,
+        "{DIM}every fleet shown was simulated from end to end; {}{looks}{DIM:#}",
+        count(answer.runs, "simulation")
+    )?;
     if answer.cut_short {
         out.note("the search ended because it had made as many simulations as it may; --runs allows more");
     }
