@@ -10,7 +10,7 @@ use good_lp::{Expression, Solution, SolverModel, constraint, microlp, variable, 
 
 /// One way to run a machine of a pool.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Way {
+pub(super) struct Way {
     pub pool: usize,
     pub cost: f64,
     pub supplies: [f64; RESOURCES],
@@ -28,7 +28,7 @@ struct Piece {
 
 /// Pools with their ways, made ready for many demands.
 #[derive(Debug)]
-pub(crate) struct Allotment {
+pub(super) struct Allotment {
     ways: Vec<Way>,
     limits: Vec<f64>,
     totals: [f64; RESOURCES],

@@ -4,7 +4,7 @@
 //! [`exact`](mod@exact) keeps pods whole and on one machine for life: tighter, and solvable for small windows alone. Both hold for policies that
 //! start each pod when it arrives; one that lets pods wait, or turns them away, runs less and may end below.
 
-pub(crate) mod allotment;
+mod allotment;
 pub mod demand;
 pub mod exact;
 pub mod fluid;

@@ -1,9 +1,9 @@
 //! What surely runs at each time, whatever the policy, if no more pods wait too long than may.
 //!
 //! A pod that starts within the time it may wait runs at least from the end of that time to the end of its lifetime counted from its
-//! arrival. The pods that may wait longer are taken off at each instant: as many of the largest as the risk allows, for each resource by
-//! itself. What is left is a demand that every fleet has to bear, so what it costs to serve is a lower bound. Pods that only some
-//! kinds of machines can run make a demand on those kinds.
+//! arrival. The pods that may wait longer can be taken off, as many as the risk allows: at an instant, for each resource by itself, no more
+//! than the largest of those that run; over the whole time, no more than those that take most of it. What is left is a demand that every
+//! fleet has to bear, so what it costs to serve is a lower bound. Pods that only some kinds of machines can run make a demand on those kinds.
 
 use super::bench::{Part, allowance};
 use super::catalogue::Kind;
@@ -28,6 +28,8 @@ pub struct Surely {
     pub peaks: Vec<Peak>,
     /// The averages over time.
     pub steps: Vec<Step>,
+    /// What the pods that may wait can take off over the whole time, in hours of each resource.
+    pub may_miss: [f64; RESOURCES],
     /// When most is asked for, as a share of what the machines of the catalogue have.
     pub peak_at: Duration,
 }
@@ -44,7 +46,10 @@ pub struct Peak {
 pub struct Step {
     pub from: Duration,
     pub to: Duration,
-    pub mean: [f64; RESOURCES],
+    /// Of all pods.
+    pub asked: [f64; RESOURCES],
+    /// Of those that may wait, at most.
+    pub may_wait: [f64; RESOURCES],
 }
 
 impl Step {
@@ -131,12 +136,18 @@ pub fn surely_running(part: &Part<'_>, able: &Able, kinds: &[Kind], question: &Q
     let may_wait = allowance(question.risk, pods);
 
     let mut changes: Vec<(Duration, bool, u32)> = Vec::new();
+    let mut taken: [Vec<f64>; RESOURCES] = Default::default();
     for (pod, lifetime) in workload.pods.iter().zip(lifetimes).filter(|(pod, _)| counts(pod)) {
         let begin = pod.arrival.saturating_add(question.wait);
         let end = lifetime.map_or(to, |lifetime| pod.arrival.saturating_add(lifetime)).min(to);
         if begin < end {
             changes.push((begin, true, pod.template));
             changes.push((end, false, pod.template));
+            let hours = (end - begin).as_secs_f64() / 3600.0;
+            let asks = workload.templates.get(pod.template as usize).map_or([0; RESOURCES], asks);
+            for (taken, amount) in taken.iter_mut().zip(asks) {
+                taken.push(amount as f64 * hours);
+            }
         }
     }
     // What ends makes room for what begins at the same time.
@@ -161,8 +172,8 @@ pub fn surely_running(part: &Part<'_>, able: &Able, kinds: &[Kind], question: &Q
         }
         // The last set is the largest: that of all kinds, which counts every pod.
         let Some(all) = tallies.last() else { continue };
-        let left: [f64; RESOURCES] = std::array::from_fn(|r| all.left(r));
-        course.add(*now, next, left);
+        let asked: [f64; RESOURCES] = std::array::from_fn(|r| all.sum[r] as f64);
+        course.add(*now, next, asked, std::array::from_fn(|r| asked[r] - all.left(r)));
         let share = (0..RESOURCES).filter(|r| has[*r] > 0.0).map(|r| all.sum[r] as f64 / has[r]).fold(0.0, f64::max);
         if share > peak.0 {
             peak = (share, *now);
@@ -172,8 +183,15 @@ pub fn surely_running(part: &Part<'_>, able: &Able, kinds: &[Kind], question: &Q
     Surely {
         peaks: peaks.filter(|peak| peak.amounts != [0.0; RESOURCES]).collect(),
         steps: course.steps,
+        may_miss: taken.map(|taken| largest(taken, may_wait)),
         peak_at: peak.1,
     }
+}
+
+/// The sum of the largest.
+fn largest(mut amounts: Vec<f64>, number: usize) -> f64 {
+    amounts.sort_unstable_by(|a, b| b.total_cmp(a));
+    amounts.iter().take(number).sum()
 }
 
 fn total(kinds: &[Kind]) -> [f64; RESOURCES] {
@@ -268,19 +286,20 @@ impl Course {
         let mut begin = from;
         while begin < to {
             let end = if steps.len() + 1 == STEPS as usize { to } else { begin.saturating_add(long).min(to) };
-            steps.push(Step { from: begin, to: end, mean: [0.0; RESOURCES] });
+            steps.push(Step { from: begin, to: end, asked: [0.0; RESOURCES], may_wait: [0.0; RESOURCES] });
             begin = end;
         }
         Self { steps }
     }
 
-    fn add(&mut self, begin: Duration, end: Duration, amounts: [f64; RESOURCES]) {
+    fn add(&mut self, begin: Duration, end: Duration, asked: [f64; RESOURCES], may_wait: [f64; RESOURCES]) {
         let first = self.steps.partition_point(|step| step.to <= begin);
         for step in self.steps.iter_mut().skip(first).take_while(|step| step.from < end) {
             let shared = end.min(step.to).saturating_sub(begin.max(step.from));
             let share = shared.as_secs_f64() / (step.to - step.from).as_secs_f64();
-            for (mean, amount) in step.mean.iter_mut().zip(amounts) {
-                *mean += amount * share;
+            for r in 0..RESOURCES {
+                step.asked[r] += asked[r] * share;
+                step.may_wait[r] += may_wait[r] * share;
             }
         }
     }

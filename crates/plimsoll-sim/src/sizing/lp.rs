@@ -3,7 +3,8 @@
 //! ```text
 //! minimise    Σ n(k) · (what a machine of kind k costs or embodies)  +  Σ hours(t) · λ(k,j,t) · (what it emits or draws at load j)
 //! subject to  Σ over the kinds of a set  n(k) · has(k,r)             ≥  the peak of pods that those kinds alone can run, for each r
-//!             Σ λ(k,j,t) · has(k,j,r)                                ≥  what is asked for in step t, on average
+//!             Σ λ(k,j,t) · has(k,j,r) + w(r,t)                       ≥  what is asked for in step t, on average
+//!             w(r,t) ≤ what the pods that may wait ask for then,  Σ hours(t) · w(r,t) ≤ what they ask for over the whole time
 //!             Σ over j  λ(k,j,t)  =  n(k)                            (≤ where empty machines sleep)
 //!             least(k) ≤ n(k) ≤ most(k)
 //! ```
@@ -14,12 +15,11 @@
 use super::catalogue::Kind;
 use super::demand::{Step, Surely, words};
 use super::{Objective, SizingError};
-use crate::bounds::allotment::{Allotment, Way};
 use crate::bounds::demand::{CPU, RESOURCES, supplies};
 use crate::world::World;
 use crate::world::power::{Activity, POINTS};
 use good_lp::{
-    Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, microlp, variable, variables,
+    Constraint, Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, microlp, variable, variables,
 };
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl<'a> Program<'a> {
         };
         let bounds = |(at, kind): (usize, &Kind)| variable().min(kind.least as f64).max(most(at) as f64);
         let counts: Vec<Variable> = self.kinds.iter().enumerate().map(|each| unknowns.add(bounds(each))).collect();
-        let mut rows: Vec<good_lp::Constraint> = Vec::new();
+        let mut rows: Vec<Constraint> = Vec::new();
         self.hold_peaks(&counts, &mut rows);
         let owned = |(kind, count): (&Kind, &Variable)| {
             let rate = match self.objective {
@@ -106,7 +106,7 @@ impl<'a> Program<'a> {
         std::array::from_fn(|r| if peak[r] > 0.0 { has[r] as f64 / peak[r] } else { 0.0 })
     }
 
-    fn hold_peaks(&self, counts: &[Variable], rows: &mut Vec<good_lp::Constraint>) {
+    fn hold_peaks(&self, counts: &[Variable], rows: &mut Vec<Constraint>) {
         for peak in &self.surely.peaks {
             for r in (0..RESOURCES).filter(|r| peak.amounts[*r] > 0.0) {
                 let among = self.kinds.iter().zip(counts).zip(&peak.kinds).filter(|(_, among)| **among);
@@ -119,41 +119,90 @@ impl<'a> Program<'a> {
     }
 
     /// What machines draw or emit while they serve what is asked for, step by step.
-    fn running(
-        &self,
-        unknowns: &mut ProblemVariables,
-        counts: &[Variable],
-        rows: &mut Vec<good_lp::Constraint>,
-    ) -> Expression {
-        let points: Vec<Vec<Point>> =
-            self.kinds.iter().map(|kind| lower_hull(kind.pool.machine.power.points())).collect();
-        let each_step: usize = points.iter().map(Vec::len).sum();
+    fn running(&self, unknowns: &mut ProblemVariables, counts: &[Variable], rows: &mut Vec<Constraint>) -> Expression {
         let sleeps = self.world.power.sleep_after().is_some();
         let mut total = Expression::default();
-        for step in merged(&self.surely.steps, (MOST_UNKNOWNS / each_step.max(1)).max(8)) {
-            let mut has: [Expression; RESOURCES] = std::array::from_fn(|_| Expression::default());
-            for ((kind, count), points) in self.kinds.iter().zip(counts).zip(&points) {
-                let rate = self.kwh_rate(kind, &step) * step.hours() / 1000.0;
-                let asleep = if sleeps { self.asleep(kind) } else { 0.0 };
-                let ways: Vec<_> = points.iter().map(|_| unknowns.add(variable().min(0.0))).collect();
-                let mut awake = Expression::default();
-                for ((load, watts), way) in points.iter().zip(&ways) {
-                    total += rate * (watts - asleep) * *way;
-                    awake += *way;
+        self.serve(unknowns, rows, |step, kind, ways, rows| {
+            let (kind, count) = (&self.kinds[kind], counts[kind]);
+            let rate = self.kwh_rate(kind, step) * step.hours() / 1000.0;
+            let asleep = if sleeps { self.asleep(kind) } else { 0.0 };
+            for ((_, watts), way) in ways {
+                total += rate * (watts - asleep) * *way;
+            }
+            total += rate * asleep * count;
+            let awake: Expression = ways.iter().map(|(_, way)| *way).sum();
+            rows.push(if sleeps { constraint!(awake <= count) } else { constraint!(awake == count) });
+        });
+        total
+    }
+
+    /// The least that any fleet can come to whose machines come and go at will.
+    pub fn elastic_bound(&self) -> f64 {
+        let mut unknowns = variables!();
+        let mut rows = Vec::new();
+        let mut total = Expression::default();
+        self.serve(&mut unknowns, &mut rows, |step, kind, ways, rows| {
+            let (kind, most) = (&self.kinds[kind], self.kinds[kind].most as f64);
+            let hourly = |watts: f64| match self.objective {
+                Objective::Cost => kind.price.unwrap_or(0.0),
+                Objective::Energy => watts / 1000.0,
+                Objective::Carbon => watts / 1000.0 * self.kwh_rate(kind, step) + kind.embodied_kg_hourly,
+            };
+            for ((_, watts), way) in ways {
+                total += hourly(*watts) * step.hours() * *way;
+            }
+            let there: Expression = ways.iter().map(|(_, way)| *way).sum();
+            rows.push(constraint!(there <= most));
+        });
+        let mut model = unknowns.minimise(total.clone()).using(microlp);
+        for row in rows {
+            model = model.with(row);
+        }
+        // Nothing is a bound, too, should the solver fail.
+        model.solve().map_or(0.0, |solution| solution.eval(total).max(0.0) * (1.0 - 2.0 * SLACK))
+    }
+
+    /// Has what is asked for in each step served by machines at some loads, but for what the pods may take off that may wait. `each` is told the
+    /// ways in which machines of a kind run during a step.
+    fn serve(
+        &self,
+        unknowns: &mut ProblemVariables,
+        rows: &mut Vec<Constraint>,
+        mut each: impl FnMut(&Step, usize, &[(Point, Variable)], &mut Vec<Constraint>),
+    ) {
+        let points: Vec<Vec<Point>> = self.kinds.iter().map(|kind| self.points(kind)).collect();
+        let each_step = points.iter().map(Vec::len).sum::<usize>() + RESOURCES;
+        let mut missed: [Expression; RESOURCES] = Default::default();
+        for step in merged(&self.surely.steps, (MOST_UNKNOWNS / each_step).max(8)) {
+            let mut has: [Expression; RESOURCES] = Default::default();
+            for (at, (kind, points)) in self.kinds.iter().zip(&points).enumerate() {
+                let ways: Vec<_> = points.iter().map(|point| (*point, unknowns.add(variable().min(0.0)))).collect();
+                for ((load, _), way) in &ways {
                     for (r, amount) in supplies(&kind.pool.machine).into_iter().enumerate() {
                         let share = if r == CPU { *load } else { 1.0 };
-                        has[r] += amount as f64 * share / step.mean[r].max(1e-9) * *way;
+                        has[r] += amount as f64 * share / step.asked[r].max(1e-9) * *way;
                     }
                 }
-                total += rate * asleep * *count;
-                rows.push(if sleeps { constraint!(awake <= *count) } else { constraint!(awake == *count) });
+                each(&step, at, &ways, rows);
             }
-            for (r, has) in has.into_iter().enumerate().filter(|(r, _)| step.mean[*r] > 1e-6) {
-                let _ = r;
+            for (r, mut has) in has.into_iter().enumerate().filter(|(r, _)| step.asked[*r] > 1e-6) {
+                let waits = unknowns.add(variable().min(0.0).max((step.may_wait[r] / step.asked[r]).clamp(0.0, 1.0)));
+                has += waits;
+                if self.surely.may_miss[r] > 0.0 {
+                    missed[r] += step.asked[r] * step.hours() / self.surely.may_miss[r] * waits;
+                }
                 rows.push(constraint!(has >= 1.0 - SLACK));
             }
         }
-        total
+        rows.extend(missed.into_iter().map(|missed| constraint!(missed <= 1.0 + SLACK)));
+    }
+
+    /// The loads at which machines of a kind are thought to run: where power does not count, at full load.
+    fn points(&self, kind: &Kind) -> Vec<Point> {
+        match self.objective {
+            Objective::Cost => vec![(1.0, kind.pool.machine.power.full())],
+            Objective::Energy | Objective::Carbon => lower_hull(kind.pool.machine.power.points()),
+        }
     }
 
     /// What a kilowatt-hour counts for a kind: itself, or the kilograms that it emits at least during a step.
@@ -175,32 +224,6 @@ impl<'a> Program<'a> {
     fn asleep(&self, kind: &Kind) -> f64 {
         let curve = &kind.pool.machine.power;
         curve.points().iter().copied().fold(self.world.power.watts(curve, Activity::Asleep), f64::min)
-    }
-
-    /// The least that any fleet can come to whose machines come and go at will.
-    pub fn elastic_bound(&self) -> f64 {
-        let limits: Vec<f64> = self.kinds.iter().map(|kind| kind.most as f64).collect();
-        let steps = self.surely.steps.iter();
-        steps.map(|step| Allotment::new(self.ways(step), limits.clone()).least_cost(&step.mean) * step.hours()).sum()
-    }
-
-    /// Ways to run a machine that is there, with what each comes to in an hour.
-    fn ways(&self, step: &Step) -> Vec<Way> {
-        let mut ways = Vec::new();
-        for (pool, kind) in self.kinds.iter().enumerate() {
-            let all = supplies(&kind.pool.machine).map(|amount| amount as f64);
-            if self.objective == Objective::Cost {
-                ways.push(Way { pool, cost: kind.price.unwrap_or(0.0), supplies: all });
-                continue;
-            }
-            let made = if self.objective == Objective::Carbon { kind.embodied_kg_hourly } else { 0.0 };
-            for (load, watts) in lower_hull(kind.pool.machine.power.points()) {
-                let mut supplies = all;
-                supplies[CPU] *= load;
-                ways.push(Way { pool, cost: watts / 1000.0 * self.kwh_rate(kind, step) + made, supplies });
-            }
-        }
-        ways
     }
 
     fn too_few(&self) -> SizingError {
@@ -246,8 +269,11 @@ fn merged(steps: &[Step], most: usize) -> Vec<Step> {
     let together = steps.len().div_ceil(most).max(1);
     let merge = |part: &[Step]| {
         let hours: f64 = part.iter().map(Step::hours).sum();
-        let mean = |r: usize| part.iter().map(|step| step.mean[r] * step.hours()).sum::<f64>() / hours;
-        Some(Step { from: part.first()?.from, to: part.last()?.to, mean: std::array::from_fn(mean) })
+        let mean = |of: fn(&Step) -> &[f64; RESOURCES]| {
+            std::array::from_fn(|r| part.iter().map(|step| of(step)[r] * step.hours()).sum::<f64>() / hours)
+        };
+        let (asked, may_wait) = (mean(|step| &step.asked), mean(|step| &step.may_wait));
+        Some(Step { from: part.first()?.from, to: part.last()?.to, asked, may_wait })
     };
     steps.chunks(together).filter_map(merge).collect()
 }

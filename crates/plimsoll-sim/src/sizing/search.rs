@@ -305,9 +305,8 @@ impl<'a> Search<'a> {
         let least = self.known.values().min_by(|a, b| a.late_share.total_cmp(&b.late_share));
         let (share, never) = least.map_or((1.0, 0), |figures| (figures.late_share, figures.never_placed));
         SizingError::TooFew(format!(
-            "of {} fleets tried with policy {}, up to all machines that can be had, the best lets {:.3} % of the pods wait \
-             longer than {} s ({never} were never placed), and {:.3} % may",
-            self.known.len(),
+            "with policy {} even the best of the fleets tried, up to all machines that can be had, lets {:.3} % of the pods \
+             wait longer than {} s ({never} never placed), and {:.3} % may",
             question.policy,
             share * 100.0,
             question.wait.as_secs_f64(),

@@ -196,7 +196,7 @@ fn a_catalogue_with_too_few_machines_is_said_with_what_is_needed() {
     prepared.settings.horizon = Some(Duration::from_secs(600));
     let question = Question { risk: 0.0, ..question(Objective::Cost) };
     let error = size(&question, &three, &prepared, &by_name).unwrap_err().to_string();
-    assert!(error.contains("25.000 % of the pods wait") && error.contains("1 were never placed"), "{error}");
+    assert!(error.contains("25.000 % of the pods wait") && error.contains("1 never placed"), "{error}");
 }
 
 #[test]
