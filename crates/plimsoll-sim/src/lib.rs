@@ -13,5 +13,6 @@ pub mod measures;
 pub mod report;
 pub mod scenario;
 pub mod simulation;
+pub mod sizing;
 pub mod workload;
 pub mod world;

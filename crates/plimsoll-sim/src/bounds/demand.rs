@@ -8,9 +8,9 @@ use crate::fleet::{Fleet, Machine};
 use std::time::Duration;
 
 /// Kinds of resources: CPU, memory, GPU, places for pods.
-pub(super) const RESOURCES: usize = 4;
+pub(crate) const RESOURCES: usize = 4;
 /// The place of CPU among the resources.
-pub(super) const CPU: usize = 0;
+pub(crate) const CPU: usize = 0;
 
 /// More steps than this are not worth their memory: steps are widened instead.
 const MOST_STEPS: u64 = 200_000;
@@ -41,7 +41,7 @@ impl Stay {
 }
 
 /// What a machine has.
-pub(super) fn supplies(machine: &Machine) -> [i64; RESOURCES] {
+pub(crate) fn supplies(machine: &Machine) -> [i64; RESOURCES] {
     let gpus = machine.gpus.as_ref().map_or(0, |(count, _)| i64::from(*count) * 1000);
     [machine.cpu_milli.max(0), machine.memory.max(0), gpus, machine.pods.max(0)]
 }

@@ -341,22 +341,14 @@ pub struct FailuresSpec {
 impl Scenario {
     /// Reads a scenario.
     pub fn read(path: &Path) -> Result<Self, InputError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| InputError::new(path, format!("cannot be read: {error}")))?;
-        let mut scenario = Self::parse(&text).map_err(|(line, problem)| {
-            let error = InputError::new(path, problem);
-            if let Some(line) = line { error.at_line(line) } else { error }
-        })?;
+        let mut scenario: Self = read_toml(path)?;
         scenario.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(scenario)
     }
 
     /// Reads the text of a scenario; what is wrong comes with its line.
     pub fn parse(text: &str) -> Result<Self, (Option<u64>, String)> {
-        toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() as u64 + 1);
-            (line, error.message().to_owned())
-        })
+        parse_toml(text)
     }
 
     /// The files it names.
@@ -375,4 +367,21 @@ impl Scenario {
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()
     }
+}
+
+/// Reads a TOML file; what is wrong comes with its line.
+pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, InputError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|error| InputError::new(path, format!("cannot be read: {error}")))?;
+    parse_toml(&text).map_err(|(line, problem)| {
+        let error = InputError::new(path, problem);
+        if let Some(line) = line { error.at_line(line) } else { error }
+    })
+}
+
+fn parse_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, (Option<u64>, String)> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() as u64 + 1);
+        (line, error.message().to_owned())
+    })
 }

@@ -8,13 +8,35 @@ const WAITS: [f64; 13] = [0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 60
 /// Fleets up to this size are drawn machine by machine.
 pub const MACHINES_DRAWN: usize = 64;
 
+/// How long pods waited, of those that count.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Waits {
+    /// Seconds from arrival to start, of pods that started; ascending.
+    pub started: Vec<f64>,
+    /// Seconds that pods had waited at the end, of those that never started; for ever of those that gave up.
+    pub unserved: Vec<f64>,
+}
+
+impl Waits {
+    /// How many pods waited longer than so many seconds.
+    pub fn longer_than(&self, seconds: f64) -> usize {
+        let started = self.started.len() - self.started.partition_point(|wait| *wait <= seconds);
+        started + self.unserved.iter().filter(|wait| **wait > seconds).count()
+    }
+
+    /// How many pods there are.
+    pub fn pods(&self) -> usize {
+        self.started.len() + self.unserved.len()
+    }
+}
+
 /// What is counted and noted along the way.
 #[derive(Debug, Default)]
 pub struct Course {
     /// The samples.
     pub series: Series,
-    /// Seconds from arrival to start, of pods that count.
-    waits: Vec<f64>,
+    /// Of pods that count.
+    waits: Waits,
     /// Every placement, folded.
     checksum: u64,
 }
@@ -29,7 +51,12 @@ impl Course {
 
     /// A pod that counts was started after so many seconds.
     pub fn waited(&mut self, seconds: f64) {
-        self.waits.push(seconds);
+        self.waits.started.push(seconds);
+    }
+
+    /// A pod that counts had waited for so many seconds when the run ended, and never started.
+    pub fn never_started(&mut self, seconds: f64) {
+        self.waits.unserved.push(seconds);
     }
 
     /// The checksum of all placements.
@@ -38,25 +65,26 @@ impl Course {
     }
 
     /// Writes what waits came to, and gives back the course.
-    pub fn finish(mut self, measures: &mut Measures) -> Series {
-        self.waits.sort_by(f64::total_cmp);
-        let count = self.waits.len();
+    pub fn finish(mut self, measures: &mut Measures) -> (Series, Waits) {
+        let waits = &mut self.waits.started;
+        waits.sort_by(f64::total_cmp);
+        let count = waits.len();
         let quantile = |share: f64| {
             let at = ((count as f64 * share).ceil() as usize).clamp(1, count.max(1)) - 1;
-            self.waits.get(at).copied().unwrap_or(0.0)
+            waits.get(at).copied().unwrap_or(0.0)
         };
         if count > 0 {
-            measures.wait_mean_s = self.waits.iter().sum::<f64>() / count as f64;
+            measures.wait_mean_s = waits.iter().sum::<f64>() / count as f64;
         }
         (measures.wait_p50_s, measures.wait_p95_s, measures.wait_p99_s) =
             (quantile(0.5), quantile(0.95), quantile(0.99));
         self.series.wait_upper_s = WAITS.to_vec();
         self.series.wait_count = vec![0; WAITS.len()];
-        for wait in &self.waits {
+        for wait in &*waits {
             let class = WAITS.partition_point(|upper| upper < wait);
             self.series.wait_count[class.min(WAITS.len() - 1)] += 1;
         }
-        self.series
+        (self.series, self.waits)
     }
 }
 
@@ -71,7 +99,10 @@ mod tests {
             course.waited(f64::from(wait));
         }
         let mut measures = Measures::default();
-        let series = course.finish(&mut measures);
+        course.never_started(98.5);
+        course.never_started(f64::INFINITY);
+        let (series, waits) = course.finish(&mut measures);
+        assert_eq!((waits.longer_than(98.0), waits.longer_than(99.0), waits.pods()), (3, 1, 102));
         assert_eq!((measures.wait_p50_s, measures.wait_p95_s, measures.wait_p99_s), (49.0, 94.0, 98.0));
         assert_eq!(series.wait_count.iter().sum::<u64>(), 100);
         assert_eq!(series.wait_count[..4], [1, 1, 1, 3]);

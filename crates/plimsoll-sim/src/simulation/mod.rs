@@ -21,6 +21,7 @@ mod stepping;
 mod tests;
 mod trial;
 
+pub use course::Waits;
 pub use inputs::{Held, Inputs, Setup};
 pub use machines::taint;
 pub use observer::{Nobody, Observer, Seen, Timeline};
@@ -28,6 +29,7 @@ pub use pods::Objects;
 pub use readings::Readings;
 pub use settings::{Disruption, DisruptionKind, Failures, Settings};
 pub use stepping::Choice;
+pub use trial::could_run;
 
 use crate::measures::{Measures, Series};
 use crate::workload::Workload;
@@ -88,6 +90,8 @@ pub struct Outcome {
     pub measures: Measures,
     /// The course.
     pub series: Series,
+    /// How long pods waited.
+    pub waits: Waits,
     /// A checksum over every placement.
     pub checksum: String,
 }
@@ -482,7 +486,7 @@ impl<'a> Simulation<'a> {
         }
         let counted = self.setup.workload.pods.iter().zip(&self.pods);
         let counted = counted.filter(|(record, _)| record.arrival >= self.measured_from);
-        for (_, pod) in counted {
+        for (record, pod) in counted {
             match pod.stage {
                 Stage::Ahead => continue,
                 Stage::Waiting => measures.waiting += 1,
@@ -491,9 +495,13 @@ impl<'a> Simulation<'a> {
                 Stage::Rejected => measures.rejected += 1,
             }
             measures.placed += u64::from(pod.was_placed);
+            if !pod.was_placed {
+                let waited = if pod.stage == Stage::Rejected { Duration::MAX } else { self.now - record.arrival };
+                self.course.never_started(waited.as_secs_f64());
+            }
         }
         let checksum = self.course.checksum();
-        let series = self.course.finish(&mut measures);
-        Outcome { measures, series, checksum }
+        let (series, waits) = self.course.finish(&mut measures);
+        Outcome { measures, series, waits, checksum }
     }
 }

@@ -10,6 +10,7 @@ pub mod evaluate;
 #[cfg(feature = "burn")]
 pub mod experiment;
 pub mod explain;
+pub mod fleet;
 #[cfg(target_os = "linux")]
 pub mod lab;
 #[cfg(feature = "load")]
