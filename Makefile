@@ -57,10 +57,11 @@ demo-lab: light lab ## The same on a real control plane, with the default schedu
 tour: ## Place a workload and show the reasons, then compare policies over time
 	@$(PLIMSOLL) tour
 
-# The tests have built the command line already; built alone, with fewer features, the engine would be compiled anew.
+# The tests have built the command line already; built alone, with fewer features, the engine would be compiled anew. It has the dashboard in it, which comes first.
 .PHONY: test
 test: PLIMSOLL := $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
-test: lint test-rust test-go sample conformance faithful test-web ## Everything a change must pass: lint, tests, golden and fresh cases
+test: BUILD_PAGE := true
+test: web-if-possible lint test-rust test-go sample conformance faithful test-web test-page ## Everything a change must pass: lint, tests, golden and fresh cases
 
 .PHONY: build
 build: oracle ## Build the command line and the tools
@@ -173,6 +174,10 @@ $(WEB_PACKAGES): web/package-lock.json
 	cd web && npm ci --no-audit --no-fund
 	touch $@
 
+.PHONY: web-if-possible
+web-if-possible:
+	@if web/setup node; then $(MAKE) web; else $(NO_BROWSER); fi
+
 web/dist/index.html: $(WEB_PACKAGES) $(shell find web/src web/public web/index.html web/vite.config.ts)
 	cd web && npm run build
 
@@ -188,12 +193,13 @@ PAGE_PROGRAM := $(or $(CARGO_TARGET_DIR),target)/debug/plimsoll
 # The page as the program itself serves it. Screenshots are in web/test-results/screenshots.
 .PHONY: test-page
 test-page: ## The dashboard of the real program, at work on the demo, in a real Chromium
-	@if web/setup node && web/setup chromium; then $(MAKE) page; else $(NO_BROWSER); fi
+	@if web/setup node && web/setup chromium; then $(MAKE) page BUILD_PAGE="$(BUILD_PAGE)"; else $(NO_BROWSER); fi
 
-# The program has the page in it: it is built after the page. Apart from `test`, which has built it before.
+# The program has the page in it: it is built after the page.
+BUILD_PAGE := $(BUILD_LIGHT)
 .PHONY: page
 page: web
-	$(CARGO) build --locked --package plimsoll --no-default-features
+	$(BUILD_PAGE)
 	cd web && PLIMSOLL_PROGRAM=$(abspath $(PAGE_PROGRAM)) npm run e2e
 
 .PHONY: plugin
@@ -274,7 +280,12 @@ bench-live: lab ## Measure the live scheduler beside kube-scheduler on a real co
 .PHONY: bench-adviser
 bench-adviser: lab plugin ## Measure what asking Plimsoll costs kube-scheduler, as an extender and by the plugin; docs/benchmarks-adviser.md
 	$(CARGO) build --locked --release --package plimsoll --no-default-features
-	$(CARGO) run --locked --release --package plimsoll-bench-live --bin bench-live -- --adviser --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
+	$(CARGO) run --locked --release --package plimsoll-bench-live --bin bench-live -- --suite adviser --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
+
+.PHONY: bench-scale
+bench-scale: lab ## 15,000 nodes on a real control plane beside kube-scheduler, 100,000 simulated; docs/benchmarks-scale.md
+	$(CARGO) build --locked --release --package plimsoll --no-default-features
+	$(CARGO) run --locked --release --package plimsoll-bench-live --bin bench-live -- --suite scale --rounds 1 --plimsoll $(or $(CARGO_TARGET_DIR),target)/release/plimsoll
 
 .PHONY: bench-api
 bench-api: ## Measure what reading the API costs decisions; docs/benchmarks-api.md

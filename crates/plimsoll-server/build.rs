@@ -1,5 +1,4 @@
 //! Has the program built anew when its dashboard was.
-#![expect(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
 
 /// Where `make web` builds the dashboard.
 const DASHBOARD: &str = "../../web/dist";

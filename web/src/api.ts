@@ -125,6 +125,8 @@ export interface Refusal {
 }
 
 export interface DecisionDetail extends Decision {
+  /** Whether the scores are of the time of the decision, or of now. */
+  as_of?: 'then' | 'now';
   scores: Score[];
   refused: Refusal[];
 }

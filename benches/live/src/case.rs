@@ -32,6 +32,8 @@ pub enum Shape {
     Spread,
     /// Near each other, if possible.
     PreferredAffinity,
+    /// Each on a node that it names, as a DaemonSet has it.
+    Daemon,
     /// More important than those that are there, and as large as a node.
     Preempting,
 }
@@ -105,6 +107,17 @@ pub const ADVISED: [Case; 1] = [Case {
     null_binder: false,
 }];
 
+/// The largest cluster that Kubernetes is said to support is a third of this.
+pub const LARGE: [Case; 1] = [Case {
+    name: "SchedulingDaemonset",
+    nodes: 15_000,
+    running: 0,
+    hopeless: 0,
+    pods: 30_000,
+    shape: Shape::Daemon,
+    null_binder: false,
+}];
+
 impl Case {
     /// With a part of its pods and nodes, to try the benchmark itself.
     pub fn scaled(mut self, part: f64) -> Self {
@@ -127,7 +140,7 @@ impl Case {
 
     /// The pods that are measured.
     pub fn measured(&self) -> Vec<Value> {
-        (0..self.pods).map(|at| measured(&format!("measured-{at}"), self.shape)).collect()
+        (0..self.pods).map(|at| measured(at, self.shape, self.nodes)).collect()
     }
 }
 
@@ -150,8 +163,8 @@ fn pod(name: &str, cpu: &str, memory: &str) -> Value {
     })
 }
 
-fn measured(name: &str, shape: Shape) -> Value {
-    let mut pod = pod(name, "100m", "500Mi");
+fn measured(at: usize, shape: Shape, nodes: usize) -> Value {
+    let mut pod = pod(&format!("{MEASURED}{at}"), "100m", "500Mi");
     let near = |key: &str| json!({"labelSelector": {"matchLabels": {"color": "green"}}, "topologyKey": key});
     pod["metadata"]["labels"] = json!({"color": "green"});
     match shape {
@@ -171,6 +184,12 @@ fn measured(name: &str, shape: Shape) -> Value {
                 "maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
                 "labelSelector": {"matchLabels": {"color": "green"}},
             }]);
+        }
+        Shape::Daemon => {
+            let name = json!({"key": "metadata.name", "operator": "In", "values": [format!("node-{}", at % nodes)]});
+            pod["spec"]["affinity"] = json!({"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [name]}]},
+            }});
         }
         Shape::Preempting => {
             pod["spec"]["priorityClassName"] = json!("important");

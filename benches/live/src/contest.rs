@@ -33,11 +33,6 @@ pub enum Contestant {
 }
 
 impl Contestant {
-    /// Those that schedule by themselves.
-    pub const SCHEDULERS: [Self; 4] = [Self::NullBinder, Self::Stock, Self::Plimsoll, Self::Model];
-    /// kube-scheduler by itself, and with advice.
-    pub const ADVISED: [Self; 3] = [Self::Stock, Self::Extender, Self::Plugin];
-
     /// As the report has it.
     pub fn name(self) -> &'static str {
         match self {
@@ -85,6 +80,10 @@ pub struct Figures {
     pub cpu_us: f64,
     /// The most memory that it had, in MiB.
     pub memory_mib: f64,
+    /// Processor time of the API server for each pod meanwhile, in microseconds.
+    pub api_server_us: f64,
+    /// Processor time of etcd for each pod meanwhile, in microseconds.
+    pub etcd_us: f64,
 }
 
 /// How many requests are made at a time.
@@ -120,6 +119,9 @@ pub async fn run(programs: &Programs, case: &Case, contestant: Contestant) -> Re
         _ => None,
     };
     let (program, arguments) = invocation(programs, &lab, contestant, adviser)?;
+    let control_plane = [lab.process("kube-apiserver")?.pid, lab.process("etcd")?.pid];
+    let taken = |pid: u32| usage(pid).map(|(seconds, _)| seconds);
+    let before = [taken(control_plane[0])?, taken(control_plane[1])?];
     let start = Instant::now();
     lab.start_program("contestant", &program, &arguments)?;
     let process = lab.process("contestant")?;
@@ -131,7 +133,12 @@ pub async fn run(programs: &Programs, case: &Case, contestant: Contestant) -> Re
         true => Some(told(&admin, case.pods).await?),
         false => None,
     };
-    figures(process.pid, start, &times, told)
+    let each = |seconds: f64| seconds * 1e6 / times.len().max(1) as f64;
+    Ok(Figures {
+        api_server_us: each(taken(control_plane[0])? - before[0]),
+        etcd_us: each(taken(control_plane[1])? - before[1]),
+        ..figures(process.pid, start, &times, told)?
+    })
 }
 
 /// When there are as many events as pods: what was only handed to somebody who writes it later is not done.
@@ -318,11 +325,13 @@ fn figures(pid: u32, start: Instant, times: &[Instant], told: Option<Instant>) -
         all_s: (last - start).as_secs_f64(),
         cpu_us: cpu * 1e6 / times.len() as f64,
         memory_mib: memory,
+        api_server_us: 0.0,
+        etcd_us: 0.0,
     })
 }
 
 /// The processor time of a process in seconds, and the most memory that it had in MiB.
-fn usage(pid: u32) -> Result<(f64, f64)> {
+pub fn usage(pid: u32) -> Result<(f64, f64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat has no name")?;
     // User and system time are the fourteenth and fifteenth field, in hundredths of a second.

@@ -2,19 +2,22 @@
 //! with the same nodes and pods, interleaved.
 //!
 //! Without names it runs everything and writes `docs/benchmarks-live.md` and `target/bench/live.json`; with names of cases it measures those
-//! alone and writes nothing. With `--adviser` it measures what advice costs kube-scheduler, and writes `docs/benchmarks-adviser.md`.
+//! alone and writes nothing. With `--suite adviser` it measures what advice costs kube-scheduler, and with `--suite scale` the largest cluster, and writes their pages.
 
 mod case;
 mod contest;
 mod report;
+mod simulated;
+mod suite;
 
 use anyhow::{Context, Result, bail};
-use case::{ADVISED, CASES, Case};
+use case::Case;
 use clap::Parser;
 use contest::{Contestant, Figures, Programs};
 use plimsoll_lab::Binaries;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use suite::Suite;
 
 /// What to measure, and with which programs.
 #[derive(Debug, Parser)]
@@ -30,9 +33,9 @@ struct Arguments {
     /// Who takes part, by the words of their names; all if nobody is named
     #[arg(long)]
     only: Vec<String>,
-    /// Measure kube-scheduler with our extender and our plugin beside kube-scheduler alone
-    #[arg(long)]
-    adviser: bool,
+    /// What is measured
+    #[arg(long, value_enum, default_value = "live")]
+    suite: Suite,
     #[arg(long, default_value = "target/release/plimsoll")]
     plimsoll: PathBuf,
     #[arg(long, default_value = "bin/null-binder")]
@@ -68,15 +71,16 @@ fn run(arguments: &Arguments) -> Result<()> {
     let absolute = |path: &PathBuf| {
         path.canonicalize().with_context(|| format!("{} is not there: make bench-live", path.display()))
     };
+    let suite = arguments.suite;
     let programs = Programs {
         lab: Binaries::find()?,
         plimsoll: absolute(&arguments.plimsoll)?,
-        null_binder: if arguments.adviser { PathBuf::new() } else { absolute(&arguments.null_binder)? },
-        plugin: if arguments.adviser { absolute(&arguments.plugin)? } else { PathBuf::new() },
+        null_binder: if suite == Suite::Live { absolute(&arguments.null_binder)? } else { PathBuf::new() },
+        plugin: if suite == Suite::Adviser { absolute(&arguments.plugin)? } else { PathBuf::new() },
         model: absolute(&arguments.model)?,
     };
     let named = |case: &&Case| arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name);
-    let all: &[Case] = if arguments.adviser { &ADVISED } else { &CASES };
+    let all = suite.cases();
     let cases: Vec<Case> = all.iter().filter(named).map(|case| case.scaled(arguments.part)).collect();
     if cases.is_empty() {
         let names: Vec<_> = all.iter().map(|case| case.name).collect();
@@ -86,10 +90,10 @@ fn run(arguments: &Arguments) -> Result<()> {
         arguments.only.is_empty() || arguments.only.iter().any(|name| contestant.name() == name)
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let simulated = if suite == Suite::Scale { simulated::run(arguments.part)? } else { Vec::new() };
     let mut rows = Vec::new();
     for case in cases {
-        let contestants: &[Contestant] = if arguments.adviser { &Contestant::ADVISED } else { &Contestant::SCHEDULERS };
-        let contestants = contestants.iter().copied().filter(takes_part);
+        let contestants = suite.contestants().iter().copied().filter(takes_part);
         let contestants = contestants.filter(|who| *who != Contestant::NullBinder || case.null_binder);
         let mut of_case: Vec<Row> =
             contestants.map(|contestant| Row { case, contestant, rounds: Vec::new() }).collect();
@@ -104,7 +108,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         rows.extend(of_case);
     }
     if arguments.cases.is_empty() && arguments.only.is_empty() && arguments.part == 1.0 {
-        report::write(&rows, arguments.adviser)?;
+        report::write(&rows, &simulated, suite)?;
     }
     Ok(())
 }

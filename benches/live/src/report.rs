@@ -2,22 +2,15 @@
 
 use crate::Row;
 use crate::contest::{Contestant, Figures};
+use crate::simulated::{self, Simulated};
+use crate::suite::Suite;
 use anyhow::Result;
 use serde_json::json;
 use std::fmt::Write;
 
-/// What is written where.
-struct Files {
-    page: &'static str,
-    data: &'static str,
-}
-
-const LIVE: Files = Files { page: "docs/benchmarks-live.md", data: "target/bench/live.json" };
-const ADVISER: Files = Files { page: "docs/benchmarks-adviser.md", data: "target/bench/adviser.json" };
-
 /// A run on one line.
 pub fn line(figures: &Figures) -> String {
-    let Figures { rate, told_rate, first_s, p50_s, p99_s, all_s, cpu_us, memory_mib } = figures;
+    let Figures { rate, told_rate, first_s, p50_s, p99_s, all_s, cpu_us, memory_mib, .. } = figures;
     let told = told_rate.map_or(String::new(), |rate| format!(" ({rate:.0} with their events)"));
     format!(
         "{rate:8.0} pods/s{told}, first after {first_s:.2} s, half after {p50_s:.2} s, 99 % after {p99_s:.2} s, all {all_s:.2} s after the start, {cpu_us:.0} us CPU a pod, \
@@ -50,13 +43,17 @@ fn medians(row: &Row) -> Figures {
         all_s: of(|figures| figures.all_s),
         cpu_us: of(|figures| figures.cpu_us),
         memory_mib: of(|figures| figures.memory_mib),
+        api_server_us: of(|figures| figures.api_server_us),
+        etcd_us: of(|figures| figures.etcd_us),
     }
 }
 
 /// Writes the page and the data.
-pub fn write(rows: &[Row], adviser: bool) -> Result<()> {
-    let Files { page: file, data: data_file } = if adviser { ADVISER } else { LIVE };
-    std::fs::write(file, page(rows, adviser))?;
+pub fn write(rows: &[Row], simulated: &[Simulated], suite: Suite) -> Result<()> {
+    let (file, data_file) = (suite.page(), suite.data());
+    let mut page = page(rows, suite);
+    simulated::section(&mut page, simulated);
+    std::fs::write(file, page)?;
     let data = rows.iter().map(|row| {
         json!({
             "case": row.case.name, "nodes": row.case.nodes, "pods": row.case.pods,
@@ -69,24 +66,9 @@ pub fn write(rows: &[Row], adviser: bool) -> Result<()> {
     Ok(())
 }
 
-fn page(rows: &[Row], adviser: bool) -> String {
+fn page(rows: &[Row], suite: Suite) -> String {
     let rounds = rows.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
-    let (title, target) = match adviser {
-        true => ("Benchmarks of the adviser", "bench-adviser"),
-        false => ("Benchmarks of the live scheduler", "bench-live"),
-    };
-    let who = match adviser {
-        true => {
-            "kube-scheduler by itself, with `plimsoll serve --policy models/packing` as an extender that gives points (`nodeCacheCapable`), and with our plugin, \
-                 which asks the same server. What the server takes of the two cores is missing from kube-scheduler; its processor time and memory are not \
-                 in the table."
-        }
-        false => {
-            "The null binder (`lab/cmd/null-binder`, client-go with protobuf, 32 connections for bindings and 32 for events) binds pods to nodes in \
-                  turn, without a thought. Plimsoll lets bindings go before events where both wait for the API server, which the null binder does \
-                  not: compare them with events. Plimsoll's model is `models/packing`."
-        }
-    };
+    let (title, target, who) = (suite.title(), suite.target(), suite.who());
     let mut page = format!(
         "# {title}\n\n\
          Written by `make {target}`: a real etcd and kube-apiserver (Kubernetes v1.36.3, [lab.md](lab.md)), nodes that are ready and do nothing, \
@@ -105,6 +87,9 @@ fn page(rows: &[Row], adviser: bool) -> String {
     for name in names {
         let of_case: Vec<&Row> = rows.iter().filter(|row| row.case.name == name).collect();
         section(&mut page, name, &of_case);
+        if suite == Suite::Scale {
+            processor_time(&mut page, &of_case);
+        }
     }
     page
 }
@@ -126,7 +111,7 @@ fn section(page: &mut String, name: &str, rows: &[&Row]) {
     let rate_of = |who| rows.iter().find(|row| row.contestant == who).map(|row| medians(row).rate);
     let (stock, null) = (rate_of(Contestant::Stock), rate_of(Contestant::NullBinder));
     for row in rows {
-        let Figures { rate, told_rate, first_s, p50_s, p99_s, all_s, cpu_us, memory_mib } = medians(row);
+        let Figures { rate, told_rate, first_s, p50_s, p99_s, all_s, cpu_us, memory_mib, .. } = medians(row);
         let told = told_rate.map_or("-".into(), |rate| format!("{rate:.0}"));
         let against = stock.map_or("-".into(), |stock| format!("{:.1} x", rate / stock));
         let share = null.map_or("-".into(), |null| format!("{:.0} %", 100.0 * rate / null));
@@ -136,5 +121,17 @@ fn section(page: &mut String, name: &str, rows: &[&Row]) {
             row.contestant.name(),
             cpu_us / 1000.0
         );
+    }
+}
+
+/// Who has the processor how long.
+fn processor_time(page: &mut String, rows: &[&Row]) {
+    page.push_str(
+        "\nProcessor time a pod, by program:\n\n| | scheduler | kube-apiserver | etcd |\n|---|---|---|---|\n",
+    );
+    for row in rows {
+        let Figures { cpu_us, api_server_us, etcd_us, .. } = medians(row);
+        let [own, api_server, etcd] = [cpu_us, api_server_us, etcd_us].map(|microseconds| microseconds / 1000.0);
+        let _ = writeln!(page, "| {} | {own:.2} ms | {api_server:.2} ms | {etcd:.2} ms |", row.contestant.name());
     }
 }

@@ -263,6 +263,20 @@ impl Scheduler {
         Ok(Advice { scores, learned: counters.is_some() && fallbacks() == before })
     }
 
+    /// As [`Self::advise`], for somebody who only wants to know: it is not counted.
+    pub fn preview(&mut self, profile: &str, pod: PodId, nodes: &[NodeId]) -> Result<Advice, DecisionError> {
+        let at_work = self.profiles.iter().find(|known| known.name == profile);
+        match at_work.and_then(|known| known.policy.counters()) {
+            Some(counters) => counters.aside(|| self.advise(profile, pod, nodes)),
+            None => self.advise(profile, pod, nodes),
+        }
+    }
+
+    /// Whether the policy of a profile may be asked more often than it decides; see [`Policy::is_steady`].
+    pub fn is_steady(&self, profile: &str) -> bool {
+        self.profiles.iter().find(|known| known.name == profile).is_some_and(|known| known.policy.is_steady())
+    }
+
     /// What the rules of a profile have against nodes, whatever profile the pod asks for.
     pub fn objections(&mut self, profile: &str, pod: PodId) -> Result<Vec<(NodeId, Status)>, DecisionError> {
         let profile = self.prepare_for(pod, Some(profile))?;

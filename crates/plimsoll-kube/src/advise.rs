@@ -4,6 +4,8 @@
 
 use crate::asked::{self, Told};
 use crate::driver::Driver;
+use crate::reasons::{AsOf, Why};
+use crate::survey::Decision;
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::account::Account;
 use plimsoll_core::engine::{Engine, Event};
@@ -157,10 +159,13 @@ impl Driver {
         asked::what_if(self, profile, pod)
     }
 
-    /// What would be decided now about one more pod like one that is there.
-    pub(crate) fn again(&mut self, profile: &str, uid: &str) -> Result<WhatIf, String> {
+    /// Why a decision was made.
+    pub(crate) fn why(&mut self, decision: &Decision) -> Result<Why, String> {
+        if let Some(reasons) = self.chronicle.reasons(decision.id) {
+            return Ok(Why { as_of: AsOf::Then, reasons: reasons.clone() });
+        }
         self.world.tell_time(&mut self.engine);
-        asked::again(self, profile, uid)
+        asked::why_now(self, decision)
     }
 
     fn take_room(&mut self, placed: &Placed) {

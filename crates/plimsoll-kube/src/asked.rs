@@ -2,10 +2,13 @@
 //! A scheduler at work is asked so, and so is a simulated one.
 
 use crate::advise::{Candidates, Judged, Objection, WhatIf};
+use crate::reasons::{AsOf, Reasons, Why};
+use crate::survey::Decision;
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::account::Account;
 use plimsoll_core::engine::{Engine, Event};
 use plimsoll_core::framework::{Code, Status};
+use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::state::{NodeId, PodId, pod_key};
 
 /// Nodes whose scores are told.
@@ -25,15 +28,15 @@ pub trait Told {
 
 /// What would be decided about a pod now.
 pub fn what_if(whom: &mut impl Told, profile: &str, pod: &Pod) -> Result<WhatIf, String> {
-    as_if_there(whom, pod, |engine, id| weigh(engine, profile, id))
+    as_if_there(whom, pod, |engine, id| weigh(engine.scheduler(), profile, id, Asking::Openly))
 }
 
 /// What would be decided now about one more pod like one that is there.
-pub fn again(whom: &mut impl Told, profile: &str, uid: &str) -> Result<WhatIf, String> {
+fn again(whom: &mut impl Told, profile: &str, uid: &str) -> Result<WhatIf, String> {
     let state = whom.engine().state();
     let id = state.pod_id(uid).ok_or("the pod is gone")?;
     if state.pod(id).is_some_and(|pod| pod.node_name.is_none()) {
-        return weigh(whom.engine(), profile, id);
+        return weigh(whom.engine().scheduler(), profile, id, Asking::Openly);
     }
     // One that is placed is asked about as if it came once more.
     let mut more = whom.pod_as_it_came(uid).ok_or("nothing but its place is known of the pod any more")?;
@@ -41,7 +44,13 @@ pub fn again(whom: &mut impl Told, profile: &str, uid: &str) -> Result<WhatIf, S
     if let Some(spec) = &mut more.spec {
         spec.node_name = None;
     }
-    as_if_there(whom, &more, |engine, id| weigh(engine, profile, id))
+    as_if_there(whom, &more, |engine, id| weigh(engine.scheduler(), profile, id, Asking::Openly))
+}
+
+/// Why a decision would be made now.
+pub fn why_now(whom: &mut impl Told, decision: &Decision) -> Result<Why, String> {
+    let now = again(whom, &decision.profile, &decision.uid)?;
+    Ok(Why { as_of: AsOf::Now, reasons: Reasons::from(&now) })
 }
 
 /// What a policy makes of nodes for a pod.
@@ -80,16 +89,25 @@ pub fn object(whom: &mut impl Told, profile: &str, pod: &Pod) -> Result<Vec<Obje
     })
 }
 
-fn weigh(engine: &mut Engine, profile: &str, id: PodId) -> Result<WhatIf, String> {
-    let explanation = engine.scheduler().explain(id).map_err(|error| error.to_string())?;
-    let state = engine.state();
-    let name = state.pod(id).map(|pod| state.pod_name(pod)).unwrap_or_default();
-    let account = Account::new(name, &explanation, state);
+/// How a policy is asked what it makes of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asking {
+    /// Always.
+    Openly,
+    /// Only where it will not decide otherwise for having been asked.
+    Aside,
+}
+
+/// Lays open what is decided about a pod.
+pub(crate) fn weigh(scheduler: &mut Scheduler, profile: &str, id: PodId, asking: Asking) -> Result<WhatIf, String> {
+    let explanation = scheduler.explain(id).map_err(|error| error.to_string())?;
+    let name = scheduler.state.pod(id).map(|pod| scheduler.state.pod_name(pod)).unwrap_or_default();
+    let account = Account::new(name, &explanation, &scheduler.state);
     let feasible = explanation.feasible;
     let mut best = Vec::new();
-    if !feasible.is_empty() {
-        let advice = engine.scheduler().advise(profile, id, &feasible).map_err(|error| error.to_string())?;
-        let state = engine.state();
+    if !feasible.is_empty() && (asking == Asking::Openly || scheduler.is_steady(profile)) {
+        let advice = scheduler.preview(profile, id, &feasible).map_err(|error| error.to_string())?;
+        let state = &scheduler.state;
         let named = feasible.iter().zip(&advice.scores).map(|(node, score)| (state.node_name(*node), *score));
         best.extend(named.map(|(node, score)| (node.to_owned(), score)));
         best.sort_by(|a, b| b.1.total_cmp(&a.1));

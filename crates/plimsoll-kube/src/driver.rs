@@ -9,14 +9,16 @@ use crate::explained::Explained;
 use crate::flight::{Flight, Stage, Written};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
+use crate::reasons::{Onlooker, Why};
 use crate::shadow::{Comparison, Shadow};
-use crate::survey::{Chronicle, NodeDetail, Ranked, Seen, Survey};
+use crate::survey::{Chronicle, Decision, NodeDetail, Ranked, Seen, Survey};
 use crate::trace::{Traced, Tracer};
 use crate::world::{Measured, World};
 use k8s_openapi::api::core::v1::Pod;
 use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reserve::Reservation;
+use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::state::{ClusterState, NodeId, PodId};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,8 +66,8 @@ pub enum Question {
     Survey(Seen, oneshot::Sender<Survey>),
     /// What would be decided about a pod now by a profile, and what its policy makes of the allowed nodes, the best first.
     WhatIf(String, Box<Pod>, oneshot::Sender<Result<WhatIf, String>>),
-    /// The same about a pod that is there, by its UID.
-    Again(String, String, oneshot::Sender<Result<WhatIf, String>>),
+    /// Why a decision was made.
+    Why(Arc<Decision>, oneshot::Sender<Result<Why, String>>),
     /// A node with its pods, by its name.
     Node(String, oneshot::Sender<Option<NodeDetail>>),
     /// That a policy, under a name, rank for a profile from the next decision on; whether there is such a profile.
@@ -159,7 +161,8 @@ pub struct Driver {
     stops: bool,
     /// Told once all is known.
     ready: Option<oneshot::Sender<()>>,
-    chronicle: Chronicle,
+    pub(crate) chronicle: Chronicle,
+    onlooker: Onlooker,
     /// What is known beside the objects.
     pub(crate) world: World,
     /// What another scheduler says it has placed.
@@ -195,6 +198,7 @@ impl Driver {
             stops: false,
             ready: Some(ready),
             chronicle: Chronicle::new(settings.policies),
+            onlooker: Onlooker::new(Instant::now()),
             world: settings.world,
             placements: Placements::default(),
             shadow: settings.shadow,
@@ -276,8 +280,14 @@ impl Driver {
             if self.flights.len() >= self.max_in_flight {
                 return false;
             }
-            let start = Instant::now();
-            let Some(attempt) = self.engine.next(self.clock.now()) else { return false };
+            let mut start = Instant::now();
+            let mut reasons = None;
+            let look = |scheduler: &mut Scheduler, pod: &PodRef| {
+                reasons = self.onlooker.look(scheduler, pod);
+                self.chronicle.begin();
+                start = Instant::now();
+            };
+            let Some(attempt) = self.engine.next_after(self.clock.now(), look) else { return false };
             let took = start.elapsed();
             self.metrics.attempted(&attempt, took);
             let mut reward = None;
@@ -287,7 +297,7 @@ impl Driver {
                 reward = self.critic.as_ref().map(judge);
                 self.metrics.rewarded(reward);
             }
-            self.chronicle.note(&attempt, took, reward);
+            self.chronicle.note(&attempt, took, reward, reasons);
             match &mut self.shadow {
                 Some(shadow) => shadow.attempted(attempt, start.elapsed()),
                 None => self.carry_out(attempt, start),
@@ -416,7 +426,7 @@ impl Driver {
                 drop(answer.send(survey));
             }
             Question::WhatIf(profile, pod, answer) => drop(answer.send(self.what_if(&profile, &pod))),
-            Question::Again(profile, uid, answer) => drop(answer.send(self.again(&profile, &uid))),
+            Question::Why(decision, answer) => drop(answer.send(self.why(&decision))),
             Question::Node(name, answer) => drop(answer.send(NodeDetail::of(self.engine.state(), &name))),
             Question::SetPolicy(profile, name, policy, answer) => {
                 let counters = policy.counters();

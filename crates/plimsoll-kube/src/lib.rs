@@ -12,6 +12,7 @@ pub mod lease;
 pub mod metrics;
 pub mod outbox;
 pub mod owner;
+pub mod reasons;
 pub mod record;
 pub mod review;
 pub mod rights;

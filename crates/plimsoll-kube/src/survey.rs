@@ -1,6 +1,7 @@
 //! What an engine at work tells whoever watches it: nodes that changed, decisions that were made, pods that wait. Only what changed since the last look is told,
 //! so that looking costs little however large the cluster is.
 
+use crate::reasons::Reasons;
 use crate::world::GPU;
 use plimsoll_core::engine::{Attempt, Counts, Engine};
 use plimsoll_core::policy::Counters;
@@ -14,6 +15,8 @@ use std::time::{Duration, SystemTime};
 
 /// Decisions that are kept.
 const KEPT: usize = 10_000;
+/// Reasons that are kept: they take more room than decisions.
+const REASONS_KEPT: usize = 1_000;
 /// Pods of a node whose size is told one by one.
 const SHARES: usize = 64;
 /// What reads of labels as a node's zone.
@@ -135,6 +138,8 @@ pub struct Ranked {
 #[derive(Default)]
 pub struct Chronicle {
     kept: VecDeque<Arc<Decision>>,
+    /// Why some of them were made, by their numbers.
+    reasons: VecDeque<(u64, Reasons)>,
     /// The number of the last decision about each pod.
     by_uid: FxHashMap<Box<str>, u64>,
     last: u64,
@@ -172,8 +177,15 @@ impl Chronicle {
         self.policies.insert(profile.to_owned(), (policy.to_owned(), counted));
     }
 
+    /// A decision is about to be made: what models have counted before is not of it.
+    pub fn begin(&mut self) {
+        for (_, counted) in self.policies.values_mut() {
+            counted.iter_mut().for_each(|counted| counted.seen = causes(&counted.counters));
+        }
+    }
+
     /// Takes note of an attempt.
-    pub fn note(&mut self, attempt: &Attempt, took: Duration, reward: Option<f64>) {
+    pub fn note(&mut self, attempt: &Attempt, took: Duration, reward: Option<f64>, reasons: Option<Reasons>) {
         let (namespace, pod, uid, profile) = match attempt {
             Attempt::Bind { binding: of, .. } => (&of.namespace, &of.name, &of.uid, &of.scheduler),
             Attempt::Wait { pod: of, .. } | Attempt::Failed { pod: of, .. } => {
@@ -227,6 +239,11 @@ impl Chronicle {
             self.by_uid.remove(oldest.uid.as_str());
         }
         self.by_uid.insert(uid.as_str().into(), decision.id);
+        if let Some(reasons) = reasons {
+            self.reasons.push_back((decision.id, reasons));
+            let excess = self.reasons.len().saturating_sub(REASONS_KEPT);
+            self.reasons.drain(..excess);
+        }
         self.kept.push_back(Arc::new(decision));
     }
 
@@ -234,6 +251,12 @@ impl Chronicle {
     pub fn decision(&self, id: u64) -> Option<&Arc<Decision>> {
         let first = self.kept.front()?.id;
         self.kept.get(usize::try_from(id.checked_sub(first)?).ok()?)
+    }
+
+    /// Why a decision was made, where it was looked at and is among the last of those.
+    pub fn reasons(&self, id: u64) -> Option<&Reasons> {
+        let at = self.reasons.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.reasons.get(at).map(|(_, reasons)| reasons)
     }
 
     /// The last decision about a pod.

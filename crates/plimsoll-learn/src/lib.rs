@@ -22,6 +22,7 @@ mod protobuf;
 pub mod reward;
 pub mod spec;
 pub mod train;
+pub mod transfer;
 pub mod tune;
 pub mod variables;
 pub mod workshop;

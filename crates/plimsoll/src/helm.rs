@@ -8,14 +8,16 @@ use plimsoll_core::config::Configuration;
 use plimsoll_core::policy::{POLICIES, Policy};
 use plimsoll_kube::twin::{Begin, Told, Twin};
 use plimsoll_kube::world::NodeKind;
-use plimsoll_learn::model::Card;
+use plimsoll_learn::model::{CARD_FILE, Card, WEIGHTS_FILE, read_weights};
 use plimsoll_learn::policy::{ABOUT_MULTI_OBJECTIVE, MULTI_OBJECTIVE, MultiObjective};
 use plimsoll_learn::reward::SharedObjectives;
 use plimsoll_learn::{models, workshop};
 use plimsoll_server::{Helm, Laboratory, PolicyEntry};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// The folder of models, beside where the program was started.
 const MODELS: &str = "models";
@@ -66,8 +68,8 @@ pub fn helm(deck: Deck<'_>) -> Helm {
         mode,
         config: config(configuration, section),
         catalogue: Box::new({
-            let learned = learned.clone();
-            move || catalogue(&named, learned.as_deref())
+            let choices = Choices::new(&named, learned.clone());
+            move || choices.list()
         }),
         load: Box::new(move |name, trust| load(name, trust)),
         twin,
@@ -144,31 +146,70 @@ fn policy(
 fn keep(from: &Path, to: &Path) -> Result<()> {
     ensure!(!to.exists(), "{} is there; take another name", to.display());
     let card = models::read_card(from)?;
-    let weights = plimsoll_learn::model::read_weights(&from.join(plimsoll_learn::model::WEIGHTS_FILE))?;
+    let weights = read_weights(&from.join(WEIGHTS_FILE))?;
     models::save(to, &Card { name: models::name(to), ..card }, &weights)?;
     Ok(())
 }
 
-/// The policies and models that can be chosen; `named` were given, and those in `learned` were made here.
-pub fn catalogue(named: &[String], learned: Option<&Path>) -> Vec<PolicyEntry> {
-    let own = std::iter::once(&(MULTI_OBJECTIVE, ABOUT_MULTI_OBJECTIVE));
-    let heuristics =
-        POLICIES.iter().chain(own).filter(|(name, _)| *name != REFERENCE).map(|(name, about)| PolicyEntry {
-            name: (*name).to_owned(),
-            kind: "heuristic",
-            description: (*about).to_owned(),
-            ..PolicyEntry::default()
-        });
-    let listed = |folder: &Path| {
-        let models = models::list(folder).unwrap_or_default();
-        models.iter().map(|model| folder.join(&model.name)).collect::<Vec<_>>()
-    };
-    let mut folders = listed(Path::new(MODELS));
-    folders.extend(learned.map(listed).unwrap_or_default());
-    folders.extend(named.iter().map(PathBuf::from).filter(|folder| folder.is_dir()));
-    folders.sort_unstable();
-    folders.dedup();
-    folders.iter().filter_map(|folder| model(folder)).chain(heuristics).collect()
+/// The policies and models that can be chosen. A model is read once, and again where its files have changed.
+pub struct Choices {
+    /// Folders that were given.
+    named: Vec<PathBuf>,
+    /// Where models are that were made here.
+    learned: Option<PathBuf>,
+    read: Mutex<HashMap<PathBuf, (Stamp, Option<PolicyEntry>)>>,
+}
+
+/// When the files of a model were written, and how long they are.
+type Stamp = [Option<(SystemTime, u64)>; 2];
+
+impl Choices {
+    /// The shipped models, those that were `named`, and those in `learned`.
+    pub fn new(named: &[String], learned: Option<PathBuf>) -> Self {
+        let named = named.iter().map(PathBuf::from).filter(|folder| folder.is_dir()).collect();
+        Self { named, learned, read: Mutex::default() }
+    }
+
+    /// All of them as they are now.
+    pub fn list(&self) -> Vec<PolicyEntry> {
+        let own = std::iter::once(&(MULTI_OBJECTIVE, ABOUT_MULTI_OBJECTIVE));
+        let heuristics =
+            POLICIES.iter().chain(own).filter(|(name, _)| *name != REFERENCE).map(|(name, about)| PolicyEntry {
+                name: (*name).to_owned(),
+                kind: "heuristic",
+                description: (*about).to_owned(),
+                ..PolicyEntry::default()
+            });
+        let mut folders = folders_in(Path::new(MODELS));
+        folders.extend(self.learned.as_deref().map(folders_in).unwrap_or_default());
+        folders.extend(self.named.iter().cloned());
+        folders.sort_unstable();
+        folders.dedup();
+        folders.iter().filter_map(|folder| self.model(folder)).chain(heuristics).collect()
+    }
+
+    fn model(&self, folder: &Path) -> Option<PolicyEntry> {
+        let stamp = |file: &str| {
+            let about = std::fs::metadata(folder.join(file)).ok()?;
+            Some((about.modified().ok()?, about.len()))
+        };
+        let stamp = [CARD_FILE, WEIGHTS_FILE].map(stamp);
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        match read.get(folder) {
+            Some((of, entry)) if *of == stamp => entry.clone(),
+            _ => {
+                let entry = model(folder);
+                read.insert(folder.to_owned(), (stamp, entry.clone()));
+                entry
+            }
+        }
+    }
+}
+
+/// The folders with a model in a folder.
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let there = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    there.filter(|path| path.join(CARD_FILE).exists()).collect()
 }
 
 fn model(folder: &Path) -> Option<PolicyEntry> {

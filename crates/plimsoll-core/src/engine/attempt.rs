@@ -6,7 +6,7 @@ use crate::dra::plugin::Release;
 use crate::plugins::Preemption;
 use crate::queue::{Nomination, Rejectors, UNSCHEDULABLE_FLUSH_INTERVAL};
 use crate::reserve::{Binding, Reservation, ReserveError, Unreserve};
-use crate::scheduler::{Considered, Decision, DecisionError};
+use crate::scheduler::{Considered, Decision, DecisionError, Scheduler};
 use crate::state::{NodeId, Phase, PodId};
 use std::time::Duration;
 
@@ -114,7 +114,13 @@ pub enum Asked {
 impl Engine {
     /// Tries the most urgent pod that is ready; none if no pod is.
     pub fn next(&mut self, now: Duration) -> Option<Attempt> {
+        self.next_after(now, |_, _| ())
+    }
+
+    /// As [`Self::next`]; before the pod is decided about, somebody may look at all as it is.
+    pub fn next_after(&mut self, now: Duration, look: impl FnOnce(&mut Scheduler, &PodRef)) -> Option<Attempt> {
         let (key, pod) = self.pop(now)?;
+        look(&mut self.scheduler, &pod);
         let decision = self.scheduler.decide(key.pod);
         Some(self.follow(now, key, pod, decision))
     }

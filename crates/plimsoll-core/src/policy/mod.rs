@@ -68,6 +68,18 @@ impl Counters {
         [&self.outside, &self.not_finite, &self.late].map(|counter| counter.load(Ordering::Relaxed)).iter().sum()
     }
 
+    fn each(&self) -> [&AtomicU64; 5] {
+        [&self.decisions, &self.outside, &self.nodes_outside, &self.not_finite, &self.late]
+    }
+
+    /// Does something that is not to be counted. Nobody else may count meanwhile.
+    pub fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = self.each().map(|counter| counter.load(Ordering::Relaxed));
+        let result = work();
+        self.each().iter().zip(before).for_each(|(counter, before)| counter.store(before, Ordering::Relaxed));
+        result
+    }
+
     /// Counts.
     pub fn count(counter: &AtomicU64, by: u64) {
         counter.fetch_add(by, Ordering::Relaxed);
@@ -88,6 +100,11 @@ pub trait Policy: Send {
     /// Who decided how often, for a policy that falls back on another. It goes on counting.
     fn counters(&self) -> Option<Arc<Counters>> {
         None
+    }
+
+    /// Whether it may be asked more often than it decides: the question changes nothing, and its answer is the same once more.
+    fn is_steady(&self) -> bool {
+        true
     }
 
     /// Has a policy that may take long fall back on another where it takes longer than this. Those that are always quick pass over it.

@@ -14,6 +14,10 @@ impl Policy for RoundRobin {
         "round-robin"
     }
 
+    fn is_steady(&self) -> bool {
+        false
+    }
+
     fn rank(&mut self, _: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String> {
         let next = nodes.iter().position(|node| Some(*node) > self.last).unwrap_or(0);
         scores.fill(0.0);

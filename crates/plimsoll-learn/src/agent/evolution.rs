@@ -59,85 +59,97 @@ impl Default for EvolutionSettings {
 /// The figure that is to be small, then those that are limited; none if the scenario does not measure one of them.
 pub type Objective = Arc<dyn Fn(&Row) -> Option<Vec<f64>> + Send + Sync>;
 
-/// What a run came to.
-struct Measured {
-    figures: Vec<f64>,
-    /// Pods that were rejected, or still wait at the end, as a share.
-    lost: f64,
-    decisions: u64,
+/// A run that is to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The weights of the network, one after the other.
+    pub network: Vec<f32>,
+    /// The case, by its place among the cases of the scenario.
+    pub case: usize,
 }
 
-/// The agent.
-pub struct Evolution {
-    settings: EvolutionSettings,
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// The figure that is to be small, then those that are limited.
+    pub figures: Vec<f64>,
+    /// Pods that were rejected, or still wait at the end, as a share.
+    pub lost: f64,
+    /// Decisions that the network was asked about.
+    pub decisions: u64,
+    /// The least and the greatest value that each feature had.
+    pub ranges: Ranges,
+}
+
+/// Who makes the runs: threads of this process, unless it is somebody elsewhere.
+pub trait Crew: Send {
+    /// Makes all of them, and tells what they came to in their order.
+    fn measure(&mut self, jobs: &[Job]) -> Result<Vec<Measured>, LearnError>;
+}
+
+/// All that a run needs beside its network and the place of its case. It is the same for everybody who has the same scenario.
+pub struct Stage {
     parts: Parts,
     sizes: Sizes,
     cases: Vec<Arc<PreparedCase>>,
-    /// The base's figures on each case: what others are divided by. Empty before it is known.
-    reference: Vec<Vec<f64>>,
-    /// What the further figures may be at most, as multiples of the base's.
-    limits: Vec<f64>,
     objective: Objective,
-    rng: Rng,
-    generation: usize,
-    mean: Vec<f32>,
-    sigma: Vec<f32>,
-    best: Vec<f32>,
-    best_figure: f64,
     template: Weights,
-    ranges: Arc<Mutex<Ranges>>,
-    steps: u64,
 }
 
-impl Evolution {
-    /// An agent that starts at the heuristic of `parts`.
+impl Stage {
+    /// A stage with these cases; networks have the shape of `template`.
     pub fn new(
-        settings: EvolutionSettings,
         parts: Parts,
-        start: Weights,
+        template: Weights,
         cases: Vec<Arc<PreparedCase>>,
         objective: Objective,
-        limits: Vec<f64>,
-        seed: u64,
     ) -> Result<Self, LearnError> {
         if cases.is_empty() {
             return Err(LearnError::Invalid("there is no case to train on; give a window of the workload".into()));
         }
-        let mean: Vec<f32> = start.values().flat_map(|tensor| tensor.data.iter().copied()).collect();
-        let ranges = Ranges::nothing(parts.node_features.len() + parts.pod_features.len());
-        let mut agent = Self {
-            sigma: vec![settings.sigma; mean.len()],
-            best: mean.clone(),
-            best_figure: f64::INFINITY,
-            mean,
-            settings,
-            sizes: *parts.network.sizes(),
-            parts,
-            reference: Vec::new(),
-            limits,
-            cases,
-            objective,
-            rng: Rng::new(seed),
-            generation: 0,
-            template: start,
-            ranges: Arc::new(Mutex::new(ranges)),
-            steps: 0,
+        Ok(Self { sizes: *parts.network.sizes(), parts, cases, objective, template })
+    }
+
+    /// How many numbers a network has.
+    pub fn weights(&self) -> usize {
+        self.template.values().map(|tensor| tensor.data.len()).sum()
+    }
+
+    /// How many cases there are.
+    pub fn cases(&self) -> usize {
+        self.cases.len()
+    }
+
+    /// Makes runs on all cores.
+    pub fn measure(&self, jobs: &[Job]) -> Result<Vec<Measured>, LearnError> {
+        jobs.par_iter().map(|job| self.run(job)).collect()
+    }
+
+    fn run(&self, job: &Job) -> Result<Measured, LearnError> {
+        let Some(case) = self.cases.get(job.case).filter(|_| job.network.len() == self.weights()) else {
+            return Err(LearnError::Invalid(format!(
+                "a run of {} weights on case {} is of another scenario: this one has {} weights and {} cases",
+                job.network.len(),
+                job.case,
+                self.weights(),
+                self.cases()
+            )));
         };
-        let start = agent.mean.clone();
-        let runs = (0..agent.cases.len()).into_par_iter().map(|case| agent.run(&start, case));
-        agent.reference = runs.map(|run| run.map(|run| run.figures)).collect::<Result<_, LearnError>>()?;
-        agent.best_figure = agent.validate()?;
-        Ok(agent)
-    }
-
-    /// What features took for values so far.
-    pub fn ranges(&self) -> Ranges {
-        self.ranges.lock().map(|ranges| ranges.clone()).unwrap_or_default()
-    }
-
-    /// The best network's figure over all cases, as a share of the heuristic's.
-    pub fn best_figure(&self) -> f64 {
-        self.best_figure
+        let network = Factored::new(&self.sizes, &self.weights_of(&job.network)).map_err(LearnError::Invalid)?;
+        let mut policy = Learned::new(Parts { network, ranges: Ranges::default(), ..self.parts.clone() });
+        let ranges = Ranges::nothing(self.parts.node_features.len() + self.parts.pod_features.len());
+        let ranges = Arc::new(Mutex::new(ranges));
+        policy.note_ranges(Arc::clone(&ranges));
+        let counters = policy.counters();
+        let run = case.run("learned", Box::new(policy), &mut Nobody).map_err(LearnError::from)?;
+        let measures = &run.row.measures;
+        let lost = (measures.rejected + measures.waiting) as f64 / measures.arrived.max(1) as f64;
+        let figures = (self.objective)(&run.row).ok_or_else(|| {
+            LearnError::Invalid(format!("learn.objective: it is not measured in scenario {:?}", run.row.scenario))
+        })?;
+        let decisions = counters.map_or(0, |counters| counters.decisions.load(std::sync::atomic::Ordering::Relaxed));
+        let ranges = ranges.lock().map(|ranges| ranges.clone()).unwrap_or_default();
+        Ok(Measured { figures, lost, decisions, ranges })
     }
 
     fn weights_of(&self, flat: &[f32]) -> Weights {
@@ -149,17 +161,94 @@ impl Evolution {
         let tensors: Vec<_> = self.template.values().map(tensor).collect();
         self.template.keys().cloned().zip(tensors).collect()
     }
+}
+
+/// The agent.
+pub struct Evolution {
+    settings: EvolutionSettings,
+    stage: Arc<Stage>,
+    /// Who makes the runs, if not this process.
+    crew: Option<Box<dyn Crew>>,
+    /// The base's figures on each case: what others are divided by. Empty before it is known.
+    reference: Vec<Vec<f64>>,
+    /// What the further figures may be at most, as multiples of the base's.
+    limits: Vec<f64>,
+    rng: Rng,
+    generation: usize,
+    mean: Vec<f32>,
+    sigma: Vec<f32>,
+    best: Vec<f32>,
+    best_figure: f64,
+    ranges: Ranges,
+    steps: u64,
+}
+
+impl Evolution {
+    /// An agent that starts with these weights on a stage.
+    pub fn new(
+        settings: EvolutionSettings,
+        stage: Arc<Stage>,
+        start: &Weights,
+        limits: Vec<f64>,
+        seed: u64,
+        crew: Option<Box<dyn Crew>>,
+    ) -> Result<Self, LearnError> {
+        let mean: Vec<f32> = start.values().flat_map(|tensor| tensor.data.iter().copied()).collect();
+        let mut agent = Self {
+            sigma: vec![settings.sigma; mean.len()],
+            best: mean.clone(),
+            best_figure: f64::INFINITY,
+            ranges: Ranges::nothing(stage.parts.node_features.len() + stage.parts.pod_features.len()),
+            mean,
+            settings,
+            stage,
+            crew,
+            reference: Vec::new(),
+            limits,
+            rng: Rng::new(seed),
+            generation: 0,
+            steps: 0,
+        };
+        let jobs = agent.everywhere();
+        agent.reference = agent.run(&jobs)?.into_iter().map(|run| run.figures).collect();
+        agent.best_figure = agent.validate()?;
+        Ok(agent)
+    }
+
+    /// What features took for values so far.
+    pub fn ranges(&self) -> Ranges {
+        self.ranges.clone()
+    }
+
+    /// The best network's figure over all cases, as a share of the heuristic's.
+    pub fn best_figure(&self) -> f64 {
+        self.best_figure
+    }
+
+    /// The network as it is, on each case.
+    fn everywhere(&self) -> Vec<Job> {
+        (0..self.stage.cases()).map(|case| Job { network: self.mean.clone(), case }).collect()
+    }
+
+    /// Has runs made, and takes note of what they saw.
+    fn run(&mut self, jobs: &[Job]) -> Result<Vec<Measured>, LearnError> {
+        let runs = match &mut self.crew {
+            Some(crew) => crew.measure(jobs)?,
+            None => self.stage.measure(jobs)?,
+        };
+        if runs.len() != jobs.len() {
+            let problem = format!("{} runs were asked for, and {} came back", jobs.len(), runs.len());
+            return Err(LearnError::Invalid(problem));
+        }
+        runs.iter().for_each(|run| self.ranges.join(&run.ranges));
+        Ok(runs)
+    }
 
     /// The figure of each network on its case, as a share of the heuristic's.
-    fn measure(&mut self, jobs: &[(Vec<f32>, usize)]) -> Result<Vec<f64>, LearnError> {
-        let results: Vec<_> = jobs.par_iter().map(|(flat, case)| self.run(flat, *case)).collect();
-        let mut figures = Vec::with_capacity(results.len());
-        for (result, (_, case)) in results.into_iter().zip(jobs) {
-            let run = result?;
-            self.steps += run.decisions;
-            figures.push(self.judge(&run, *case));
-        }
-        Ok(figures)
+    fn measure(&mut self, jobs: &[Job]) -> Result<Vec<f64>, LearnError> {
+        let runs = self.run(jobs)?;
+        self.steps += runs.iter().map(|run| run.decisions).sum::<u64>();
+        Ok(runs.iter().zip(jobs).map(|(run, job)| self.judge(run, job.case)).collect())
     }
 
     /// One figure for a run: the objective as a share of the heuristic's, and more where a limit is broken or pods are lost.
@@ -170,21 +259,6 @@ impl Evolution {
         shares.first().copied().unwrap_or(1.0) + self.settings.penalty * (run.lost + broken.sum::<f64>())
     }
 
-    fn run(&self, flat: &[f32], case: usize) -> Result<Measured, LearnError> {
-        let network = Factored::new(&self.sizes, &self.weights_of(flat)).map_err(LearnError::Invalid)?;
-        let mut policy = Learned::new(Parts { network, ranges: Ranges::default(), ..self.parts.clone() });
-        policy.note_ranges(Arc::clone(&self.ranges));
-        let counters = policy.counters();
-        let run = self.cases[case].run("learned", Box::new(policy), &mut Nobody).map_err(LearnError::from)?;
-        let measures = &run.row.measures;
-        let lost = (measures.rejected + measures.waiting) as f64 / measures.arrived.max(1) as f64;
-        let figures = (self.objective)(&run.row).ok_or_else(|| {
-            LearnError::Invalid(format!("learn.objective: it is not measured in scenario {:?}", run.row.scenario))
-        })?;
-        let decisions = counters.map_or(0, |counters| counters.decisions.load(std::sync::atomic::Ordering::Relaxed));
-        Ok(Measured { figures, lost, decisions })
-    }
-
     /// A number from the normal distribution.
     fn normal(&mut self) -> f32 {
         // Box and Muller.
@@ -193,7 +267,7 @@ impl Evolution {
     }
 
     fn validate(&mut self) -> Result<f64, LearnError> {
-        let jobs: Vec<_> = (0..self.cases.len()).map(|case| (self.mean.clone(), case)).collect();
+        let jobs = self.everywhere();
         let figures = self.measure(&jobs)?;
         let figure = figures.iter().sum::<f64>() / figures.len() as f64;
         if figure < self.best_figure {
@@ -238,8 +312,8 @@ impl Agent for Evolution {
             steps.push(step.iter().map(|value| -value).collect());
             steps.push(step);
         }
-        let wanted = self.settings.cases.clamp(1, self.cases.len());
-        let mut cases: Vec<usize> = (0..self.cases.len()).collect();
+        let wanted = self.settings.cases.clamp(1, self.stage.cases());
+        let mut cases: Vec<usize> = (0..self.stage.cases()).collect();
         for at in 0..wanted {
             let other = at + self.rng.below(cases.len() - at);
             cases.swap(at, other);
@@ -248,8 +322,8 @@ impl Agent for Evolution {
         let at = |step: &Vec<f32>| -> Vec<f32> {
             self.mean.iter().zip(&self.sigma).zip(step).map(|((mean, sigma), step)| mean + sigma * step).collect()
         };
-        let jobs: Vec<_> =
-            steps.iter().map(at).flat_map(|flat| cases.iter().map(move |case| (flat.clone(), *case))).collect();
+        let on = |network: Vec<f32>| cases.iter().map(move |case| Job { network: network.clone(), case: *case });
+        let jobs: Vec<_> = steps.iter().map(at).flat_map(on).collect();
         let figures = self.measure(&jobs)?;
         let figures: Vec<f64> = figures.chunks(wanted).map(|runs| runs.iter().sum::<f64>() / wanted as f64).collect();
         self.learn(&steps, &figures);
@@ -273,8 +347,8 @@ impl Agent for Evolution {
 
     fn state(&self) -> AgentState {
         let tensor = |data: &Vec<f32>| Tensor { shape: vec![data.len()], data: data.clone() };
-        let ranges = self.ranges();
-        let ranges: Vec<f32> = ranges.0.iter().flat_map(|(least, most)| [least.max(-1e30), most.min(1e30)]).collect();
+        let ranges: Vec<f32> =
+            self.ranges.0.iter().flat_map(|(least, most)| [least.max(-1e30), most.min(1e30)]).collect();
         let tensors = [("mean", &self.mean), ("sigma", &self.sigma), ("best", &self.best), ("ranges", &ranges)];
         let values = serde_json::json!({
             "generation": self.generation, "steps": self.steps, "best_figure": self.best_figure,
@@ -298,10 +372,8 @@ impl Agent for Evolution {
         };
         let weights = self.mean.len();
         (self.mean, self.sigma, self.best) = (take("mean", weights)?, take("sigma", weights)?, take("best", weights)?);
-        let ranges = take("ranges", self.ranges().0.len() * 2)?;
-        if let Ok(mut known) = self.ranges.lock() {
-            known.join(&Ranges(ranges.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()));
-        }
+        let ranges = take("ranges", self.ranges.0.len() * 2)?;
+        self.ranges.join(&Ranges(ranges.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()));
         let number = |name: &str| state.values.get(name);
         self.generation = number("generation").and_then(serde_json::Value::as_u64).unwrap_or(0) as usize;
         self.steps = number("steps").and_then(serde_json::Value::as_u64).unwrap_or(0);
@@ -314,7 +386,7 @@ impl Agent for Evolution {
 
     fn begin_with(&mut self, weights: &Weights) -> Result<(), LearnError> {
         let mut flat = Vec::with_capacity(self.mean.len());
-        for (name, own) in &self.template {
+        for (name, own) in &self.stage.template {
             let other = weights.get(name).filter(|other| other.shape == own.shape);
             let other = other.ok_or_else(|| {
                 LearnError::Invalid(format!(
@@ -331,8 +403,8 @@ impl Agent for Evolution {
     }
 
     fn weights(&self) -> Weights {
-        let mut weights = self.weights_of(&self.best);
-        weights.extend(self.parts.predictor.weights());
+        let mut weights = self.stage.weights_of(&self.best);
+        weights.extend(self.stage.parts.predictor.weights());
         weights
     }
 }

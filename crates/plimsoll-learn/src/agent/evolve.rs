@@ -2,10 +2,10 @@
 
 use super::Agent;
 use super::data::{invalid, looks, read};
-use super::evolution::{Evolution, EvolutionSettings, Objective};
+use super::evolution::{Crew, Evolution, EvolutionSettings, Objective, Stage};
 use crate::error::LearnError;
 use crate::lifetime::{PredictorFit, PredictorSettings, train};
-use crate::model::{CARD_SCHEMA, Card, NetworkCard, TrainingCard};
+use crate::model::{CARD_SCHEMA, Card, NetworkCard, TrainingCard, Weights};
 use crate::observation::FeatureNames;
 use crate::observation::features::{NODE_FEATURES, POD_FEATURES};
 use crate::policy::fused::Factored;
@@ -65,6 +65,32 @@ pub struct Evolve {
 impl Evolve {
     /// Prepares the training data of a scenario, and trains the predictor.
     pub fn new(scenario: &Scenario, spec: &LearnSpec) -> Result<Self, LearnError> {
+        Self::with_crew(scenario, spec, None)
+    }
+
+    /// The same; runs are made by somebody else, who has the [`stage`] of the same scenario.
+    pub fn with_crew(scenario: &Scenario, spec: &LearnSpec, crew: Option<Box<dyn Crew>>) -> Result<Self, LearnError> {
+        let Prepared { settings, stage, start, card } = Prepared::new(scenario, spec)?;
+        let limits = settings.limits.values().copied().collect();
+        let agent = Evolution::new(settings.search, Arc::new(stage), &start, limits, spec.seed, crew)?;
+        Ok(Self { agent, card })
+    }
+}
+
+/// What runs on the training data of a scenario need beside their networks: the same wherever it is made.
+pub fn stage(scenario: &Scenario, spec: &LearnSpec) -> Result<Stage, LearnError> {
+    Ok(Prepared::new(scenario, spec)?.stage)
+}
+
+struct Prepared {
+    settings: EvolveSettings,
+    stage: Stage,
+    start: Weights,
+    card: Card,
+}
+
+impl Prepared {
+    fn new(scenario: &Scenario, spec: &LearnSpec) -> Result<Self, LearnError> {
         let mut settings: EvolveSettings = read("agent", &spec.agent.options)?;
         if spec.network.name != "factored" {
             return Err(LearnError::unknown(
@@ -103,11 +129,9 @@ impl Evolve {
             let pods: usize = cases.iter().map(|case| case.prepared.workload.pods.len()).sum::<usize>() / cases.len();
             settings.search.generations = (steps as usize).div_ceil((a_generation * pods).max(1));
         }
-        let limits = settings.limits.values().copied().collect();
         let card = card(spec, &parts, &network, &fit);
-        let agent =
-            Evolution::new(settings.search, parts, start, cases, objective(spec, &settings)?, limits, spec.seed)?;
-        Ok(Self { agent, card })
+        let stage = Stage::new(parts, start.clone(), cases, objective(spec, &settings)?)?;
+        Ok(Self { settings, stage, start, card })
     }
 }
 

@@ -50,6 +50,10 @@ impl Policy for Witness {
         "witness"
     }
 
+    fn is_steady(&self) -> bool {
+        false
+    }
+
     fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String> {
         let state = ranking.cycle.state;
         let mut sight = self.sights.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,18 +6,13 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
-use plimsoll_core::account::Account;
-use plimsoll_kube::advise::WhatIf;
 use plimsoll_kube::driver::Question;
+use plimsoll_kube::reasons::Reasons;
 use plimsoll_kube::survey::Decision;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
-
-/// Names of nodes that are told for each reason.
-const NAMED: usize = 5;
 
 /// Which decisions.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -60,19 +55,18 @@ pub async fn decisions(State(app): Shared, Query(search): Query<Search>, Query(p
     Json(page)
 }
 
-/// A decision, and what would be decided about its pod now.
-#[utoipa::path(get, path = "/v1/decisions/{id}", params(("id" = u64, Path, description = "Its number")), responses((status = 200, description = "A decision, and what would be decided now"), (status = 400, body = Problem), (status = 401, body = Problem), (status = 404, body = Problem), (status = 503, body = Problem)))]
+/// A decision, and why: as it was seen then (`as_of` is `then`), or else what would be decided about its pod now.
+#[utoipa::path(get, path = "/v1/decisions/{id}", params(("id" = u64, Path, description = "Its number")), responses((status = 200, description = "A decision, and why"), (status = 400, body = Problem), (status = 401, body = Problem), (status = 404, body = Problem), (status = 503, body = Problem)))]
 pub async fn decision(State(app): Shared, Path(id): Path<u64>) -> Result<Json<Value>, Refused> {
     let found = app.bridge.read(|view| view.decisions.iter().rev().find(|decision| decision.id == id).cloned());
     let Some(decision) = found else {
         let why = format!("decision {id} is not among the last ones; see /v1/decisions");
         return Err(Refused::new(StatusCode::NOT_FOUND, why));
     };
-    let now = app.bridge.ask(|answer| Question::Again(decision.profile.clone(), decision.uid.clone(), answer)).await?;
-    let mut value = serde_json::to_value(&*decision).unwrap_or_default();
+    let mut value = told(&*decision);
     value["shadow_node"] = json!(app.bridge.shadow_node(&decision.uid));
-    match now {
-        Ok(now) => merge(&mut value, explanation(&now)),
+    match app.bridge.ask(|answer| Question::Why(decision, answer)).await? {
+        Ok(why) => merge(&mut value, told(&why)),
         Err(why) => merge(&mut value, json!({ "scores": [], "refused": [], "note": why })),
     }
     Ok(Json(value))
@@ -146,7 +140,7 @@ pub async fn what_if(State(app): Shared, Body(request): Body<WhatIfRequest>) -> 
     let names = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
     let answer = app.bridge.ask(|answer| Question::WhatIf(profile.clone(), pod, answer)).await?;
     let now = answer.map_err(Refused::unprocessable)?;
-    let mut value = explanation(&now);
+    let mut value = told(&Reasons::from(&now));
     let outcome = match (now.best.first(), &now.account.preemption) {
         (Some(_), _) => "placed",
         (None, Some(_)) => "preempting",
@@ -163,31 +157,8 @@ pub async fn what_if(State(app): Shared, Body(request): Body<WhatIfRequest>) -> 
     Ok(Json(value))
 }
 
-/// The scores of the best nodes, and who refused the others.
-fn explanation(now: &WhatIf) -> Value {
-    let parts = |node: &str| {
-        let scored = now.account.feasible.iter().find(|scored| scored.node == node);
-        let parts = scored.map(|scored| {
-            scored.scores.iter().map(|(plugin, score)| json!({ "plugin": plugin, "score": score, "weight": 1 }))
-        });
-        parts.map(Iterator::collect::<Vec<_>>).unwrap_or_default()
-    };
-    let scores: Vec<Value> =
-        now.best.iter().map(|(node, score)| json!({ "node": node, "score": score, "parts": parts(node) })).collect();
-    json!({ "scores": scores, "refused": refusals(&now.account), "evaluated": now.account.refused.len() + now.feasible })
-}
-
-/// The nodes that were refused, by reason, the most common first.
-fn refusals(account: &Account) -> Vec<Value> {
-    let mut by_reason: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
-    for refused in &account.refused {
-        let key = (refused.refusal.reasons.join("; "), refused.refusal.plugin.clone());
-        by_reason.entry(key).or_default().push(&refused.node);
-    }
-    let mut rows: Vec<_> = by_reason.into_iter().collect();
-    rows.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-    let row = |((reason, plugin), nodes): ((String, String), Vec<&str>)| json!({ "reason": reason, "plugin": plugin, "count": nodes.len(), "nodes": nodes[..nodes.len().min(NAMED)] });
-    rows.into_iter().map(row).collect()
+fn told(what: &impl Serialize) -> Value {
+    serde_json::to_value(what).unwrap_or_default()
 }
 
 fn merge(into: &mut Value, more: Value) {

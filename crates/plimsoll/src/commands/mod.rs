@@ -26,4 +26,5 @@ pub mod simulate;
 pub mod tour;
 pub mod trace;
 pub mod train;
+pub mod transfer;
 pub mod tune;

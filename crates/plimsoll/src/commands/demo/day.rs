@@ -187,7 +187,7 @@ impl Observer for Witness {
     }
 
     fn decided(&mut self, attempt: &Attempt) {
-        lock(&self.chronicle).note(attempt, self.begun.elapsed(), None);
+        lock(&self.chronicle).note(attempt, self.begun.elapsed(), None, None);
     }
 }
 

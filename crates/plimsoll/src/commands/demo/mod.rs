@@ -121,11 +121,11 @@ async fn show(args: &Args, day: Day, out: &mut Output) -> Result<Verdict> {
 /// What is served: the cluster on the right, which can be looked into and steered, and the day.
 fn app(args: &Args, inbox: Inbox, profile: String, stage: &Arc<Stage>, left: Arc<Told>) -> App {
     let objectives = SharedObjectives::default();
-    let (weights, named) = (objectives.clone(), vec![args.policy.clone()]);
+    let (weights, choices) = (objectives.clone(), helm::Choices::new(std::slice::from_ref(&args.policy), None));
     let helm = Helm {
         mode: "demo",
         config: helm::config(&Configuration::default(), &Section::default()),
-        catalogue: Box::new(move || helm::catalogue(&named, None)),
+        catalogue: Box::new(move || choices.list()),
         load: Box::new(move |name, _| match name {
             MULTI_OBJECTIVE => Ok(Box::new(MultiObjective::new(weights.clone()))),
             _ => shipped::policy(name).map_err(|error| format!("{error:#}")),

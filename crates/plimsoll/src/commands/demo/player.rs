@@ -92,7 +92,7 @@ impl Player {
             Question::Node(name, answer) => drop(answer.send(NodeDetail::of(side.engine().state(), &name))),
             Question::Explain(namespace, name, answer) => drop(answer.send(side.explain(&namespace, &name))),
             Question::WhatIf(profile, pod, answer) => drop(answer.send(asked::what_if(side, &profile, &pod))),
-            Question::Again(profile, uid, answer) => drop(answer.send(asked::again(side, &profile, &uid))),
+            Question::Why(decision, answer) => drop(answer.send(asked::why_now(side, &decision))),
             Question::Object(profile, pod, answer) => drop(answer.send(asked::object(side, &profile, &pod))),
             Question::Advise(told, answer) => {
                 let judged = told.items.into_iter().map(|item| asked::judge(side, &told.profile, item)).collect();
