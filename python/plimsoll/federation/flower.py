@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ try:
 except ImportError as error:
     raise ImportError("federation between machines needs Flower: pip install 'plimsoll[federation]'") from error
 
+import grpc
 import numpy as np
 from flwr.client import NumPyClient, start_client
 from flwr.common import (
@@ -40,6 +42,9 @@ from .member import Member, differences
 from .simulation import weight
 
 log = logging.getLogger("plimsoll")
+# What users should know is said here; Flower would say it twice, with colours.
+logging.getLogger("flwr").setLevel(logging.ERROR)
+logging.getLogger("flwr").propagate = False
 
 HELLO = 600.0
 """Seconds that a client has to say who it is: it may still be making runs."""
@@ -178,6 +183,8 @@ class FlowerMember(NumPyClient):
 
     def __init__(self, member: Member, out: str | os.PathLike[str], watch: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.member, self.out, self.watch = member, out, watch
+        self.rounds = 0
+        """Rounds that it has seen the end of."""
 
     def get_properties(self, config: dict[str, Any]) -> dict[str, Any]:
         return {"about": json.dumps({"name": self.member.name, "common": self.member.common})}
@@ -192,6 +199,7 @@ class FlowerMember(NumPyClient):
         figure = self.member.take(parameters)
         # After every round: whoever is cut off has the last model that it heard of.
         self.member.save(self.out)
+        self.rounds += 1
         if self.watch is not None:
             self.watch({"round": int(config["round"]), "figures": {self.member.name: figure}})
         return figure, self.member.pods, {}
@@ -207,11 +215,19 @@ def serve(
 
 
 def join(address: str, member: FlowerMember, *, root_certificates: bytes | None = None, patience: float = 600.0) -> None:
-    """Takes part until the server ends the federation."""
-    start_client(
-        server_address=address,
-        client=member.to_client(),
-        root_certificates=root_certificates,
-        insecure=root_certificates is None,
-        max_wait_time=patience,
-    )
+    """Takes part until the server ends the federation. A server that is not there is waited for, and so is one that is lost on the way."""
+    deadline = time.monotonic() + patience
+    while True:
+        rounds = member.rounds
+        try:
+            start_client(
+                server_address=address, client=member.to_client(), root_certificates=root_certificates, insecure=root_certificates is None, max_retries=0
+            )
+            return
+        except grpc.RpcError as error:
+            if member.rounds > rounds:
+                deadline = time.monotonic() + patience
+            if time.monotonic() > deadline:
+                details = error.details() if isinstance(error, grpc.Call) else error
+                raise ConnectionError(f"{address}: the server has not been reached for {patience:.0f} s: {details}") from error
+            time.sleep(1.0)

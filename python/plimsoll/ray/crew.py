@@ -1,6 +1,7 @@
 """Actors that make runs. One that is lost is started anew, and what it had in hand is given to another."""
 
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -59,9 +60,9 @@ class Worker:
         if self.stage.fingerprint != fingerprint:
             raise ValueError(f"the files that the scenario names differ between this worker and the learner, beneath {play.folder}")
 
-    def ready(self) -> bool:
-        """Answers once the stage is set."""
-        return True
+    def ready(self) -> tuple[str, int]:
+        """Answers once the stage is set: its machine, and its process."""
+        return ray.util.get_node_ip_address(), os.getpid()
 
     def measure(self, jobs: list[Job]) -> list[Result]:
         """Makes runs."""
@@ -83,7 +84,8 @@ class Place:
 
     number: int
     actor: Any = None
-    is_ready: bool = False
+    where: tuple[str, int] | None = None
+    """The machine and the process, once he is ready."""
     failures: int = 0
     in_hand: dict[Any, Batch | None] = field(default_factory=dict)
     """Calls that are under way; none stands for the call that asks whether he is ready."""
@@ -108,7 +110,7 @@ class Crew:
         threads = {"env_vars": {"RAYON_NUM_THREADS": str(max(1, int(self.cpus)))}}
         actor = ray.remote(Worker).options(num_cpus=self.cpus, max_restarts=0, runtime_env=threads)
         place.actor = actor.remote(self.play, self.fingerprint, _engine.__version__)
-        place.is_ready = False
+        place.where = None
         place.in_hand = {place.actor.ready.remote(): None}
 
     def __call__(self, jobs: list[Job]) -> list[Result]:
@@ -133,7 +135,7 @@ class Crew:
                 heard, place.failures = time.monotonic(), 0
                 batch = place.in_hand.pop(call, None)
                 if batch is None:
-                    place.is_ready = True
+                    place.where = found
                     continue
                 results[batch.at : batch.at + len(batch.jobs)] = found
                 left -= len(batch.jobs)
@@ -149,17 +151,18 @@ class Crew:
         """The first to have nothing is the first to get something."""
         for have in range(ON_HAND):
             for place in self.places:
-                if todo and place.is_ready and len(place.in_hand) == have:
+                if todo and place.where and len(place.in_hand) == have:
                     batch = todo.popleft()
                     place.in_hand[place.actor.measure.remote(batch.jobs)] = batch
 
     def _lose(self, place: Place, error: Exception) -> Iterable[Batch]:
         """Starts a worker anew. Returns what the old one had in hand."""
         cause = str(error).strip().splitlines()
-        log.warning("worker %d is lost and started anew: %s", place.number, cause[0] if cause else type(error).__name__)
-        was_ready, batches = place.is_ready, [batch for batch in place.in_hand.values() if batch is not None]
+        where = "%s, process %d" % place.where if place.where else "not ready yet"
+        log.warning("worker %d (%s) is lost and started anew: %s", place.number, where, cause[0] if cause else type(error).__name__)
+        batches = [batch for batch in place.in_hand.values() if batch is not None]
         self.lost += 1
-        place.failures += not was_ready
+        place.failures += place.where is None
         if place.failures >= MOST_LOSSES:
             raise LostWorkers(f"worker {place.number} did not come up {place.failures} times: {error}") from error
         for batch in batches[:1]:
