@@ -155,7 +155,7 @@ class Federation(Strategy):
         failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
     ) -> tuple[float | None, dict[str, Any]]:
         self._say_failures(server_round, failures)
-        figures = {self.names.get(proxy.cid, proxy.cid): answer.loss for proxy, answer in results if answer.status.code == Code.OK}
+        figures = {self.names.get(proxy.cid, proxy.cid): float(answer.metrics["figure"]) for proxy, answer in results if answer.status.code == Code.OK}
         told = {"round": server_round, "figures": dict(sorted(figures.items()))}
         self.history.append(told)
         if self.watch is not None:
@@ -202,7 +202,7 @@ class FlowerMember(NumPyClient):
         self.rounds += 1
         if self.watch is not None:
             self.watch({"round": int(config["round"]), "figures": {self.member.name: figure}})
-        return figure, self.member.pods, {}
+        return figure, self.member.pods, {"figure": figure}
 
 
 def serve(
