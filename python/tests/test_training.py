@@ -38,7 +38,7 @@ def model(folder) -> tuple[bytes, dict]:
     card = plimsoll.read_card(folder)
     card["training"].pop("command")
     card.pop("name")
-    return (folder / "weights.safetensors").read_bytes(), card
+    return (folder / "model.safetensors").read_bytes(), card
 
 
 def test_runs_that_others_make_come_to_the_same_model(evolving, tmp_path):

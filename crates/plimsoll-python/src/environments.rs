@@ -7,7 +7,7 @@ use crate::scenario::Scenario;
 use numpy::{
     PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };
-use plimsoll_learn::environment::{Block, Environment, Lanes};
+use plimsoll_learn::environment::{Block, Lanes};
 use plimsoll_learn::error::LearnError;
 use plimsoll_learn::lifetime::{Predictor, PredictorFit};
 use plimsoll_learn::observation::View;
@@ -184,14 +184,14 @@ impl Environments {
             return Err(errors::invalid("there are no arrays to write into; bind some first"));
         };
         macro_rules! borrow {
-            ($($name:ident),*) => {
+            ($memory:ident: $($name:ident),*) => {
                 $(let mut $name = arrays.$name.bind(py).try_readwrite().map_err(|error| {
                     errors::invalid(format!("{}: its array cannot be written into: {error}", stringify!($name)))
                 })?;)*
-                let mut memory = Memory { $($name: $name.as_slice_mut().map_err(errors::invalid)?),* };
+                let mut $memory = Memory { $($name: $name.as_slice_mut().map_err(errors::invalid)?),* };
             };
         }
-        borrow!(nodes, pod, present, mask, rewards, elapsed_hours, terminated, truncated);
+        borrow!(memory: nodes, pod, present, mask, rewards, elapsed_hours, terminated, truncated);
         py.detach(|| act(core, &mut memory)).map_err(errors::learn)
     }
 

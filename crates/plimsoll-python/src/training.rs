@@ -72,7 +72,7 @@ impl Crew for Callable {
         Python::attach(|py| {
             let given: Vec<_> = jobs.iter().map(|job| (PyArray1::from_slice(py, &job.network), job.case)).collect();
             let told: Vec<Told<'_>> = self.measure.call1(py, (given,))?.extract(py)?;
-            told.into_iter().map(measured).collect()
+            told.into_iter().map(measured).collect::<PyResult<Vec<_>>>()
         })
         .map_err(|error| self.raised.keep(error))
     }

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed; make test-ray brings it along")
+# The last of them, meant for other systems, has Ray stay on loopback. All are read when Ray is imported, and by the processes of the tests.
+os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
-os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-
-import ray
+ray = pytest.importorskip("ray", reason="Ray is not installed; make test-ray brings it along")
 from ray.cluster_utils import Cluster
 
 STORE = 80_000_000

@@ -23,7 +23,7 @@ def model(folder: Path) -> tuple[bytes, dict]:
     card = plimsoll.read_card(folder)
     card["training"].pop("command")
     card.pop("name")
-    return (folder / "weights.safetensors").read_bytes(), card
+    return (folder / "model.safetensors").read_bytes(), card
 
 
 @pytest.fixture
