@@ -30,7 +30,7 @@ every = "0s"
 @pytest.fixture
 def evolving(cluster) -> str:
     """A scenario whose model is evolved within a second."""
-    return cluster + EVOLVE
+    return cluster.replace("count = 5", "count = 30") + EVOLVE
 
 
 def model(folder) -> tuple[bytes, dict]:

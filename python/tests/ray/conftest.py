@@ -50,7 +50,7 @@ validation = 0.34
 def scenario(cluster: str, tmp_path: Path) -> Path:
     """A scenario file whose runs take long enough to be interrupted."""
     path = tmp_path / "scenario.toml"
-    path.write_text(cluster.replace("hours = 4", "hours = 60") + EVOLVE)
+    path.write_text(cluster.replace("hours = 4", "hours = 60").replace("count = 5", "count = 30") + EVOLVE)
     return path
 
 
