@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 WORKLOADS = {
-    "steady": 'kind = "poisson"\npods_per_hour = 60\nhours = 8',
-    "rush": 'kind = "poisson"\npods_per_hour = 150\nhours = 4',
-    "calm": 'kind = "poisson"\npods_per_hour = 20\nhours = 16',
+    "steady": 'kind = "poisson"\npods_per_hour = 30\nhours = 8',
+    "rush": 'kind = "poisson"\npods_per_hour = 60\nhours = 4',
+    "calm": 'kind = "poisson"\npods_per_hour = 15\nhours = 16',
 }
 
 SCENARIO = """
@@ -18,7 +18,7 @@ name = "{name}"
 
 [[pool]]
 name = "small"
-count = 4
+count = 20
 cpu = 8
 memory = "32Gi"
 idle_watts = 60
@@ -26,7 +26,7 @@ full_watts = 180
 
 [[pool]]
 name = "large"
-count = 3
+count = 10
 cpu = 32
 memory = "128Gi"
 idle_watts = 110

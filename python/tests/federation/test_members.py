@@ -43,8 +43,8 @@ def test_what_leaves_is_as_long_as_it_may_be(clusters):
 
 
 def test_a_member_that_learns_something_else_is_refused(clusters, tmp_path):
-    clusters["calm"].write_text(clusters["calm"].read_text().replace('base = "best-fit"', 'base = "spread"'))
-    with pytest.raises(ValueError, match='calm cannot learn with steady: base is "spread", not "best-fit"'):
+    clusters["calm"].write_text(clusters["calm"].read_text().replace('base = "best-fit"', 'base = "least-allocated"'))
+    with pytest.raises(ValueError, match='calm cannot learn with steady: base is "least-allocated", not "best-fit"'):
         simulate(list(clusters.values()), tmp_path / "out", rounds=1)
     with pytest.raises(ValueError, match="the network has the shapes"):
         Member(clusters["rush"]).take([np.zeros(3, np.float32)])
