@@ -321,6 +321,29 @@ test-python: python ## The Python package, built, installed and tested: PYTHON= 
 bench-python: python ## Measure steps through Python beside those of the engine alone, on one core
 	$(VENV_PYTHON)/bin/python -P python/benches/steps.py
 
+# Ray and Flower are a few hundred megabytes, which the package itself should not have to wait for.
+VENV_RAY := target/python/venv-ray
+$(VENV_RAY)/ready: python/requirements-ray.txt
+	$(PYTHON) -m venv $(VENV_RAY)
+	$(VENV_RAY)/bin/pip install --quiet --requirement $<
+	touch $@
+
+.PHONY: python-ray
+python-ray: wheel $(VENV_RAY)/ready
+	$(VENV_RAY)/bin/pip install --quiet --force-reinstall --no-deps target/python/wheels/*.whl
+
+.PHONY: test-ray
+test-ray: python-ray ## Training on clusters of Ray and federation with Flower, both on this machine: PYTHON= PYTEST=
+	$(VENV_RAY)/bin/python -P -m pytest --quiet --rootdir python python/tests/ray python/tests/federation $(PYTEST)
+
+.PHONY: bench-ray
+bench-ray: python-ray ## Measure how much faster two workers of Ray make runs than one
+	$(VENV_RAY)/bin/python -P python/benches/ray_rollouts.py
+
+.PHONY: federation-example
+federation-example: python-ray ## Three clusters that learn together, beside each alone and all in one place; python/examples/federation
+	$(VENV_RAY)/bin/python -P python/examples/federation/compare.py
+
 .PHONY: soak
 soak: soak-state soak-live ## Random events many thousand times, then schedulers under faults: SOAK_CASES= SOAK_SECONDS= SOAK_SEED=
 

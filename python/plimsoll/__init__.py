@@ -13,11 +13,13 @@ from .measure import bounds, compare, evaluate, simulate
 from .models import check_model, list_models, read_card, read_weights
 from .names import bases, generators, measures, node_features, pod_features, policies, rewards
 from .traces import generate_trace, read_trace
+from .training import Stage, train
 from .vector import VectorEnvironment
 
 __all__ = [
     "Environment",
     "Scenario",
+    "Stage",
     "VectorEnvironment",
     "__version__",
     "bases",
@@ -37,6 +39,7 @@ __all__ = [
     "read_weights",
     "rewards",
     "simulate",
+    "train",
 ]
 
 _register("plimsoll/Cluster-v0", entry_point="plimsoll:Environment", vector_entry_point="plimsoll:VectorEnvironment")

@@ -43,13 +43,10 @@ pub fn successive_halving(
     score: &(dyn Fn(&Configuration, u64) -> Result<f64, LearnError> + Sync),
     done: &(dyn Fn(&Trial) + Sync),
 ) -> Result<Vec<Trial>, LearnError> {
-    check(spec)?;
-    let mut left: Vec<(usize, Configuration)> =
-        draw(&spec.space, spec.configurations, seed).into_iter().enumerate().collect();
+    let mut left: Vec<(usize, Configuration)> = configurations(spec, seed)?.into_iter().enumerate().collect();
     let mut trials = Vec::new();
     for round in 1..=spec.rounds {
-        let less = u32::try_from(spec.rounds - round).unwrap_or(u32::MAX);
-        let budget = (budget / (spec.keep_one_in as u64).saturating_pow(less)).max(1);
+        let budget = budget_of(spec, budget, round);
         let one = |(number, configuration): &(usize, Configuration)| {
             let found = score(configuration, budget).map_err(|error| error.to_string());
             let score = found
@@ -76,23 +73,67 @@ pub fn successive_halving(
     Ok(trials)
 }
 
+/// The configurations that a search tries; the first is the scenario as it stands.
+pub fn configurations(spec: &TuneSpec, seed: u64) -> Result<Vec<Configuration>, LearnError> {
+    check(spec)?;
+    Ok(draw(&spec.space, spec.configurations, seed))
+}
+
+/// What each round may spend, where the last may spend `budget`.
+pub fn budgets(spec: &TuneSpec, budget: u64) -> Vec<u64> {
+    (1..=spec.rounds).map(|round| budget_of(spec, budget, round)).collect()
+}
+
+fn budget_of(spec: &TuneSpec, budget: u64, round: usize) -> u64 {
+    let less = u32::try_from(spec.rounds - round).unwrap_or(u32::MAX);
+    (budget / (spec.keep_one_in as u64).saturating_pow(less)).max(1)
+}
+
 /// A trial as users mean it: trains a configuration for so many steps on the first part of the training data, and judges the model on
 /// the rest. The score is the objective, turned so that more is better.
 pub fn trial(scenario: &Scenario, configuration: &Configuration, steps: u64, seed: u64) -> Result<f64, LearnError> {
+    let mut last = f64::NAN;
+    watched_trial(scenario, configuration, &[steps], seed, &mut |_, score| {
+        last = score;
+        Ok(true)
+    })?;
+    Ok(last)
+}
+
+/// The same, judged on the way: whenever one of the budgets is spent, the smallest first. The last is what it trains for, unless `watch`, which
+/// is told budget and score, has it end before.
+pub fn watched_trial(
+    scenario: &Scenario,
+    configuration: &Configuration,
+    budgets: &[u64],
+    seed: u64,
+    watch: &mut dyn FnMut(u64, f64) -> Result<bool, LearnError>,
+) -> Result<(), LearnError> {
+    let Some(&last) = budgets.last() else { return Ok(()) };
     let scenario = apply(scenario, configuration)?;
     let spec = LearnSpec::read(&scenario)?;
     let (mut spec, cases) = spec.split(&scenario)?;
-    (spec.train.steps, spec.seed) = (Some(steps), seed);
-    let mut learner = workshop::learner(&scenario, &spec)?;
-    while learner.agent().iterate()?.progress < 1.0 {}
-    let (card, weights) = (learner.card(), learner.agent().weights());
-    let make: Make<'_> = Box::new(|_| workshop::policy(&card, &weights));
-    let contenders = [Contender::new("trial", Role::Model, make)?];
-    let runs = evaluate::run(&scenario, &cases, &contenders, &|_, _| {})?;
+    (spec.train.steps, spec.seed) = (Some(last), seed);
     let objective = spec.objective()?;
     let sign = if objective.better == Better::More { 1.0 } else { -1.0 };
-    let evaluation = Evaluation::new(&runs, &contenders, objective, spec.gap_from())?;
-    Ok(evaluation.policies.first().map_or(f64::NAN, |figures| sign * figures.mean))
+    let mut learner = workshop::learner(&scenario, &spec)?;
+    let mut done = 0.0;
+    for &budget in budgets {
+        let share = if budget == last { 1.0 } else { budget as f64 / last as f64 };
+        while done < share {
+            done = learner.agent().iterate()?.progress;
+        }
+        let (card, weights) = (learner.card(), learner.agent().weights());
+        let make: Make<'_> = Box::new(|_| workshop::policy(&card, &weights));
+        let contenders = [Contender::new("trial", Role::Model, make)?];
+        let runs = evaluate::run(&scenario, &cases, &contenders, &|_, _| {})?;
+        let evaluation = Evaluation::new(&runs, &contenders, objective.clone(), spec.gap_from())?;
+        let score = evaluation.policies.first().map_or(f64::NAN, |figures| sign * figures.mean);
+        if !watch(budget, score)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn check(spec: &TuneSpec) -> Result<(), LearnError> {

@@ -6,12 +6,14 @@
 
 mod environments;
 mod errors;
+mod federation;
 mod ground;
 mod measure;
 mod models;
 mod names;
 mod scenario;
 mod traces;
+mod training;
 
 use pyo3::prelude::*;
 
@@ -20,6 +22,8 @@ use pyo3::prelude::*;
 mod _engine {
     #[pymodule_export]
     use crate::environments::Environments;
+    #[pymodule_export]
+    use crate::federation::{Participant, save_network};
     #[pymodule_export]
     use crate::measure::{bounds, compare, evaluate, simulate};
     #[pymodule_export]
@@ -30,6 +34,8 @@ mod _engine {
     use crate::scenario::Scenario;
     #[pymodule_export]
     use crate::traces::{generate_trace, read_trace};
+    #[pymodule_export]
+    use crate::training::{Stage, fingerprint, search, train, trial};
 
     /// The version of Plimsoll.
     #[pymodule_export]

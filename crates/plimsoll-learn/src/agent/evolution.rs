@@ -120,6 +120,11 @@ impl Stage {
         self.cases.len()
     }
 
+    /// How many pods they have together.
+    pub fn pods(&self) -> usize {
+        self.cases.iter().map(|case| case.prepared.workload.pods.len()).sum()
+    }
+
     /// Makes runs on all cores.
     pub fn measure(&self, jobs: &[Job]) -> Result<Vec<Measured>, LearnError> {
         jobs.par_iter().map(|job| self.run(job)).collect()
@@ -213,6 +218,11 @@ impl Evolution {
         agent.reference = agent.run(&jobs)?.into_iter().map(|run| run.figures).collect();
         agent.best_figure = agent.validate()?;
         Ok(agent)
+    }
+
+    /// Where its runs are made.
+    pub fn stage(&self) -> &Stage {
+        &self.stage
     }
 
     /// What features took for values so far.

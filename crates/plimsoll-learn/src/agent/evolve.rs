@@ -75,6 +75,16 @@ impl Evolve {
         let agent = Evolution::new(settings.search, Arc::new(stage), &start, limits, spec.seed, crew)?;
         Ok(Self { agent, card })
     }
+
+    /// How many pods it learns from.
+    pub fn pods(&self) -> usize {
+        self.agent.stage().pods()
+    }
+
+    /// The best network's figure over all cases, as a share of the heuristic's.
+    pub fn best_figure(&self) -> f64 {
+        self.agent.best_figure()
+    }
 }
 
 /// What runs on the training data of a scenario need beside their networks: the same wherever it is made.

@@ -4,6 +4,7 @@
 //! learned, so that a training that was interrupted ends with the same model as one that was not.
 
 pub mod checkpoint;
+pub mod model;
 pub mod tensorboard;
 #[cfg(test)]
 pub(crate) mod tests;
