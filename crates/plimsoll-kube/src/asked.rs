@@ -32,7 +32,7 @@ pub fn what_if(whom: &mut impl Told, profile: &str, pod: &Pod) -> Result<WhatIf,
 }
 
 /// What would be decided now about one more pod like one that is there.
-fn again(whom: &mut impl Told, profile: &str, uid: &str) -> Result<WhatIf, String> {
+pub fn again(whom: &mut impl Told, profile: &str, uid: &str) -> Result<WhatIf, String> {
     let state = whom.engine().state();
     let id = state.pod_id(uid).ok_or("the pod is gone")?;
     if state.pod(id).is_some_and(|pod| pod.node_name.is_none()) {
