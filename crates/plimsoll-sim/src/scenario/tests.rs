@@ -209,7 +209,7 @@ fn clusters_that_make_no_sense_are_refused_with_what_would() {
         (CLUSTERS.replace("cluster = \"b\"", "cluster = \"c\""), "pool m: there is no cluster \"c\"; there are a, b"),
         (CLUSTERS.replace("[\"b\", \"a\"]", "[\"b\", \"c\"]"), "link between b and c: there is no cluster \"c\""),
         (CLUSTERS.replace("[\"b\", \"a\"]", "[\"b\", \"b\"]"), "link between b and b: say once"),
-        (CLUSTERS.replace("name = \"b\"", "name = \"a\""), "cluster a: every cluster needs a name of its own"),
+        (CLUSTERS.replace("= \"b\"", "= \"a\""), "cluster a: every cluster needs a name of its own"),
         (CLUSTERS.replace("ms = 12", "ms = -1"), "link between b and a: ms: -1 makes no sense"),
         (CLUSTERS.replace("traffic = 0.5", "traffic = -2"), "cluster a: traffic: -2 makes no sense"),
         (
