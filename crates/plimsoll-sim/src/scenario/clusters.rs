@@ -3,7 +3,7 @@
 use super::build::{latency_steps, not_negative};
 use super::{LatencyOverTime, Scenario, ScenarioError};
 use crate::fleet::Fleet;
-use crate::world::clusters::{Cluster, Federation, Link};
+use crate::world::clusters::{Cluster, Federation, Link, Links};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,8 +68,8 @@ impl Scenario {
         Ok(Some(Federation::new(clusters, links, seed)))
     }
 
-    fn links(&self, clusters: &[Cluster]) -> Result<Vec<((usize, usize), Link)>, ScenarioError> {
-        let mut links: Vec<((usize, usize), Link)> = Vec::new();
+    fn links(&self, clusters: &[Cluster]) -> Result<Links, ScenarioError> {
+        let mut links = Links::new();
         for spec in &self.link {
             let [a, b] = &spec.between;
             let place = format!("link between {a} and {b}");

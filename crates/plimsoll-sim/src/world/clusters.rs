@@ -31,18 +31,21 @@ pub struct Link {
     pub price: f64,
 }
 
+/// The ways between clusters, by the places of the two.
+pub type Links = Vec<((usize, usize), Link)>;
+
 /// Clusters, and the ways between them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Federation {
     clusters: Vec<Cluster>,
     /// By the two places, the smaller first.
-    links: Vec<((usize, usize), Link)>,
+    links: Links,
     seed: u64,
 }
 
 impl Federation {
     /// Clusters, and the ways between them by the two places in the list; a way that is not given takes no time and costs nothing.
-    pub fn new(clusters: Vec<Cluster>, links: Vec<((usize, usize), Link)>, seed: u64) -> Self {
+    pub fn new(clusters: Vec<Cluster>, links: Links, seed: u64) -> Self {
         let links = links.into_iter().map(|((a, b), link)| ((a.min(b), a.max(b)), link)).collect();
         Self { clusters, links, seed }
     }
