@@ -189,6 +189,7 @@ impl Chronicle {
 
     /// A decision is about to be made: what models have counted before is not of it.
     pub fn begin(&mut self) {
+        #[expect(clippy::iter_over_hash_type, reason = "all of them alike")]
         for (_, counted) in self.policies.values_mut() {
             counted.iter_mut().for_each(|counted| counted.seen = causes(&counted.counters));
         }
