@@ -20,6 +20,9 @@ export interface Node {
   watts: number | null;
   latency_ms: number | null;
   price: number | null;
+  /** The cluster that it belongs to, or stands for if it is virtual. */
+  cluster?: string;
+  virtual?: boolean;
 }
 
 export interface NodePod {

@@ -250,6 +250,8 @@ impl Rules {
         let Some(policy) = policy else { return Ok(Recalled::Nothing) };
         let is_local = match policy.scope() {
             Scope::Node => true,
+            // Pods of one template may come from several clusters.
+            Scope::Home => cycle.state.telemetry.clusters.len() < 2,
             Scope::Totals => known.raw.iter().all(|column| column.nonzero == 0) && self.others_are_indifferent(cycle),
             Scope::Cluster => false,
         };

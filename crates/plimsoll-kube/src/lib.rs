@@ -14,6 +14,7 @@ pub mod outbox;
 pub mod owner;
 pub mod reasons;
 pub mod record;
+pub mod remote;
 pub mod review;
 pub mod rights;
 pub mod run;

@@ -11,7 +11,7 @@ use crate::shadow::Shadow;
 use crate::survey::Ranked;
 use crate::trace::Tracer;
 use crate::watch::{Watched, watch};
-use crate::world::{NodeKind, World};
+use crate::world::{NodeKinds, World};
 use futures_util::future::join_all;
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
@@ -51,7 +51,7 @@ pub struct Parts {
     /// Becomes true once all objects are known.
     pub ready: Arc<AtomicBool>,
     /// What nodes are like, by their labels.
-    pub kinds: Vec<NodeKind>,
+    pub kinds: NodeKinds,
     /// The policies of profiles, with what they count if they are models.
     pub policies: Vec<Ranked>,
     /// How many bindings may be under way.
@@ -84,7 +84,7 @@ impl Parts {
             metrics: Arc::new(Metrics::new()),
             mailbox,
             ready,
-            kinds: Vec::new(),
+            kinds: NodeKinds::default(),
             policies: Vec::new(),
             max_in_flight: IN_FLIGHT,
             patience: Vec::new(),

@@ -84,6 +84,16 @@ pub struct NodeView {
     pub latency_ms: Option<f64>,
     /// Money for an hour.
     pub price: Option<f64>,
+    /// The cluster that it belongs to, or stands for.
+    pub cluster: String,
+    /// Whether it stands for another cluster.
+    #[serde(rename = "virtual")]
+    pub is_virtual: bool,
+    /// What policies take for free, in thousandths of a core: less than is left where other virtual nodes have taken of the same cluster.
+    pub free_cpu_m: i64,
+    /// How many virtual nodes offer the same; sums count it once.
+    #[serde(skip)]
+    pub among: u32,
 }
 
 /// A decision that was made.
@@ -334,6 +344,10 @@ fn node_view(state: &ClusterState, node: &Node) -> NodeView {
         watts: watts(node, known),
         latency_ms: known.latency_ms,
         price: known.price,
+        cluster: known.cluster.map(|id| state.telemetry.clusters.name(id).to_owned()).unwrap_or_default(),
+        is_virtual: known.is_virtual(),
+        free_cpu_m: (offered.cpu - taken.cpu - known.taken_elsewhere().0).max(0),
+        among: known.shared.map_or(1, |shared| shared.among),
     }
 }
 

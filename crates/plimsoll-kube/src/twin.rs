@@ -4,7 +4,7 @@
 use crate::driver::{Inbox, Input};
 use crate::run::Watches;
 use crate::survey::watts;
-use crate::world::{NodeKind, World, is_placed};
+use crate::world::{NodeKinds, World, is_placed};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use plimsoll_core::config::Configuration;
@@ -33,12 +33,14 @@ pub struct Part {
     pub watts: Option<f64>,
     /// Milliseconds to users.
     pub latency_ms: Option<f64>,
+    /// Whether it stands for another cluster.
+    pub is_virtual: bool,
 }
 
 /// Figures of a whole cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Whole {
-    /// What nodes draw, if that is known of all of them.
+    /// What nodes draw, if that is known of all of them; virtual ones are left out.
     pub watts: Option<f64>,
     /// Nodes that have pods.
     pub active_nodes: usize,
@@ -55,13 +57,17 @@ impl Whole {
         let (mut far, mut measured) = (0.0, 0.0);
         for part in parts {
             let pods = part.pods as f64;
-            watts = watts.zip(part.watts).map(|(sum, watts)| sum + watts);
-            active_nodes += usize::from(part.pods > 0);
-            shares.push(part.cpu_m[0] as f64 / part.cpu_m[1].max(1) as f64);
             if let Some(ms) = part.latency_ms {
                 far += ms * pods;
                 measured += pods;
             }
+            // What other clusters draw, and how full they are, is not a matter of this one.
+            if part.is_virtual {
+                continue;
+            }
+            watts = watts.zip(part.watts).map(|(sum, watts)| sum + watts);
+            active_nodes += usize::from(part.pods > 0);
+            shares.push(part.cpu_m[0] as f64 / part.cpu_m[1].max(1) as f64);
         }
         Self {
             watts: watts.filter(|_| !shares.is_empty()),
@@ -135,7 +141,7 @@ impl Twin {
     pub fn start(
         client: Client,
         configuration: &Configuration,
-        kinds: Vec<NodeKind>,
+        kinds: NodeKinds,
         policies: Vec<(String, Box<dyn Policy>)>,
         begin: Begin,
     ) -> Self {
@@ -171,7 +177,7 @@ struct Inner {
 impl Inner {
     fn new(
         configuration: &Configuration,
-        kinds: Vec<NodeKind>,
+        kinds: NodeKinds,
         policies: Vec<(String, Box<dyn Policy>)>,
         begin: Begin,
         unsynced: usize,
@@ -300,6 +306,7 @@ impl Inner {
                 cpu_m: [node.requested.cpu, node.allocatable.cpu],
                 watts: watts(node, known),
                 latency_ms: known.latency_ms,
+                is_virtual: known.is_virtual(),
             }
         }))
     }
@@ -347,7 +354,7 @@ mod tests {
     }
 
     fn twin(policies: Vec<(String, Box<dyn Policy>)>, begin: Begin) -> Inner {
-        Inner::new(&Configuration::default(), Vec::new(), policies, begin, 1)
+        Inner::new(&Configuration::default(), NodeKinds::default(), policies, begin, 1)
     }
 
     #[test]

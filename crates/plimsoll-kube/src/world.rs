@@ -2,6 +2,7 @@
 //! Policies and models look at it.
 
 use crate::owner::owner_number;
+use crate::remote::{Clusters, Remote, Siblings};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use plimsoll_core::engine::{Engine, Event, Object};
@@ -32,6 +33,21 @@ impl NodeKind {
     /// Whether a node is of this kind.
     pub fn is_kind_of(&self, node: &Node) -> bool {
         has_labels(node, &self.labels)
+    }
+}
+
+/// What nodes are like, by their labels, and what is known of other clusters.
+#[derive(Debug, Clone, Default)]
+pub struct NodeKinds {
+    /// The first of these kinds that a node is of says what it is like.
+    pub list: Vec<NodeKind>,
+    /// This cluster, others, and the virtual nodes that stand for them.
+    pub clusters: Clusters,
+}
+
+impl From<Vec<NodeKind>> for NodeKinds {
+    fn from(list: Vec<NodeKind>) -> Self {
+        Self { list, clusters: Clusters::default() }
     }
 }
 
@@ -71,10 +87,12 @@ pub struct Measured {
 #[derive(Debug)]
 pub struct World {
     kinds: Vec<NodeKind>,
+    clusters: Clusters,
+    siblings: Siblings,
     start: Instant,
     /// What was measured, by node: its latency counts more than what a kind says.
     measured: BTreeMap<String, Measured>,
-    /// What the kind of a node says, by node.
+    /// What the kind of a node, or its cluster, says of its latency, by node.
     by_kind: BTreeMap<String, f64>,
     /// The users that pods name, by the UID of the pod.
     users: BTreeMap<String, String>,
@@ -91,19 +109,33 @@ const WHOLE: u32 = 1000;
 
 /// What an event is about, after the event itself was taken in.
 enum About {
-    Node(Box<Node>),
-    Pod { uid: String, told: Option<PodTelemetry>, node: Option<String>, user: Option<String> },
+    Node(Box<NodeSeen>),
+    NodeGone(String),
+    Pod { uid: String, told: Option<PodTelemetry>, node: Option<String>, user: Option<String>, home: Option<String> },
     Else,
+}
+
+/// What is to be told of a node.
+struct NodeSeen {
+    name: String,
+    /// The place of its kind.
+    kind: Option<usize>,
+    cluster: String,
+    /// What is known of the cluster that it stands for, if it is virtual.
+    remote: Option<Remote>,
 }
 
 /// What is left to be told once the engine knows of an event.
 pub struct Told(About);
 
 impl World {
-    /// The first of these kinds that a node is of says what it is like.
-    pub fn new(kinds: Vec<NodeKind>) -> Self {
+    /// A world in which nodes are of these kinds.
+    pub fn new(kinds: impl Into<NodeKinds>) -> Self {
+        let NodeKinds { list, clusters } = kinds.into();
         Self {
-            kinds,
+            kinds: list,
+            clusters,
+            siblings: Siblings::default(),
             start: Instant::now(),
             measured: BTreeMap::new(),
             by_kind: BTreeMap::new(),
@@ -119,18 +151,26 @@ impl World {
     /// Keeps of an event what is to be told after it.
     pub fn look(&self, event: &Event) -> Told {
         Told(match event {
-            Event::Apply(Object::Node(node)) if !self.kinds.is_empty() => About::Node(node.clone()),
+            Event::Apply(Object::Node(node)) => About::Node(Box::new(NodeSeen {
+                name: node.metadata.name.clone().unwrap_or_default(),
+                kind: self.kinds.iter().position(|kind| kind.is_kind_of(node)),
+                cluster: self.clusters.cluster_of(node),
+                remote: self.clusters.remote_of(node),
+            })),
+            Event::Delete(Object::Node(node)) => About::NodeGone(node.metadata.name.clone().unwrap_or_default()),
             Event::Apply(Object::Pod(pod)) => About::Pod {
                 uid: pod_key(&pod.metadata),
                 told: Some(pod_telemetry(pod)),
                 node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
                 user: pod.metadata.annotations.as_ref().and_then(|all| all.get(LATENCY_TARGET).cloned()),
+                home: Some(self.clusters.home_of(pod)),
             },
             Event::Delete(Object::Pod(pod)) => About::Pod {
                 uid: pod_key(&pod.metadata),
                 told: None,
                 node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
                 user: None,
+                home: None,
             },
             _ => About::Else,
         })
@@ -140,33 +180,18 @@ impl World {
     pub fn tell(&mut self, engine: &mut Engine, told: Told) {
         let state = &mut engine.scheduler().state;
         match told.0 {
-            About::Node(node) => {
-                let name = node.metadata.name.as_deref().unwrap_or_default();
-                let kind = self.kinds.iter().find(|kind| kind.is_kind_of(&node));
-                let (Some(kind), Some(id)) = (kind, state.node_named(name)) else { return };
-                match kind.latency_ms {
-                    Some(latency) => self.by_kind.insert(name.to_owned(), latency),
-                    None => self.by_kind.remove(name),
-                };
-                let latency = self.measured.get(name).and_then(|measured| measured.latency_ms).or(kind.latency_ms);
-                let known = state.telemetry.node(id);
-                let same = known.power == kind.power
-                    && (known.price, known.carbon, known.latency_ms) == (kind.price, kind.carbon, latency)
-                    && known.sleep_watts.to_bits() == kind.sleep_watts.to_bits();
-                if !same {
-                    state.tell(id, |known| {
-                        known.power.clone_from(&kind.power);
-                        known.sleep_watts = kind.sleep_watts;
-                        (known.price, known.carbon, known.latency_ms) = (kind.price, kind.carbon, latency);
-                    });
-                }
+            About::Node(seen) => self.tell_node(engine, &seen),
+            About::NodeGone(name) => {
+                self.siblings.set(&name, None);
+                self.siblings.tell_all(engine, self.clusters.shares_capacity);
             }
-            About::Pod { uid, told, node, user } => {
+            About::Pod { uid, told, node, user, home } => {
                 match user {
                     Some(user) => self.users.insert(uid.clone(), user),
                     None => self.users.remove(&uid),
                 };
-                if let (Some(told), Some(id)) = (told, state.pod_id(&uid))
+                let home = home.and_then(|home| state.telemetry.clusters.know(&home));
+                if let (Some(told), Some(id)) = (told.map(|told| PodTelemetry { home, ..told }), state.pod_id(&uid))
                     && state.telemetry.pod(id) != told
                 {
                     state.telemetry.set_pod(id, told);
@@ -177,6 +202,47 @@ impl World {
             }
             About::Else => {}
         }
+    }
+
+    fn tell_node(&mut self, engine: &mut Engine, seen: &NodeSeen) {
+        let NodeSeen { name, remote, .. } = seen;
+        self.siblings.set(name, remote.is_some().then_some(seen.cluster.as_str()));
+        let state = &mut engine.scheduler().state;
+        let Some((id, cores)) = state.node_named(name).and_then(|id| {
+            let node = state.node(id)?;
+            Some((id, node.allocatable.cpu as f64 / 1000.0))
+        }) else {
+            return;
+        };
+        let cluster = state.telemetry.clusters.know(&seen.cluster);
+        let mut kind = seen.kind.and_then(|at| self.kinds.get(at)).cloned().unwrap_or_default();
+        if let Some(remote) = remote {
+            // What stands for another cluster neither draws power here nor sleeps, and costs what is taken of it.
+            (kind.power, kind.sleep_watts) = (None, 0.0);
+            kind.price = remote.price_per_core.map(|price| price * cores).or(kind.price);
+            kind.latency_ms = remote.latency_ms.or(kind.latency_ms);
+        }
+        match kind.latency_ms {
+            Some(latency) => self.by_kind.insert(name.clone(), latency),
+            None => self.by_kind.remove(name),
+        };
+        let latency = self.measured.get(name).and_then(|measured| measured.latency_ms).or(kind.latency_ms);
+        let known = state.telemetry.node(id);
+        let mut wanted = known.clone();
+        wanted.power.clone_from(&kind.power);
+        wanted.sleep_watts = kind.sleep_watts;
+        (wanted.price, wanted.carbon, wanted.latency_ms) = (kind.price, kind.carbon, latency);
+        wanted.cluster = cluster;
+        if remote.is_none() {
+            wanted.shared = None;
+        } else {
+            wanted.shared.get_or_insert_default();
+            wanted.awake_since = None;
+        }
+        if *known != wanted {
+            state.tell(id, |known| *known = wanted);
+        }
+        self.siblings.tell_all(engine, self.clusters.shares_capacity);
     }
 
     /// Tells what was measured and counts now. Of other nodes what their kind says is known, or nothing.
@@ -200,8 +266,11 @@ impl World {
         self.users.values().cloned().collect()
     }
 
-    /// A node is awake since it has pods.
+    /// A node is awake since it has pods; a virtual one is neither awake nor asleep, and what is taken on it is taken on its siblings.
     pub fn tell_awake(&self, engine: &mut Engine, node: NodeId) {
+        if engine.state().telemetry.node(node).is_virtual() {
+            return self.siblings.tell_of(engine, node, self.clusters.shares_capacity);
+        }
         let now = self.now();
         let state = &mut engine.scheduler().state;
         let Some(has_pods) = state.node(node).map(|node| !node.pods.is_empty()) else { return };
@@ -210,8 +279,9 @@ impl World {
         }
     }
 
-    /// What time it is, for decisions that follow.
+    /// What time it is, for decisions that follow, and what virtual nodes have left for them.
     pub fn tell_time(&self, engine: &mut Engine) {
+        self.siblings.tell_all(engine, self.clusters.shares_capacity);
         engine.scheduler().state.telemetry.now = self.now();
     }
 }
@@ -243,6 +313,7 @@ fn pod_telemetry(pod: &Pod) -> PodTelemetry {
         gpus: gpus(pod).map(|count| (count, WHOLE)),
         owner: Some(owner_number(pod)),
         latency_ms: latency_ms(pod),
+        home: None,
     }
 }
 

@@ -21,8 +21,12 @@ pub struct Measures {
     pub mean_kw: f64,
     /// Carbon dioxide, in kg; none without a carbon intensity.
     pub co2_kg: Option<f64>,
-    /// Money; none without prices.
+    /// Money, for machines and for traffic between clusters; none without prices.
     pub cost: Option<f64>,
+    /// Money for traffic between clusters, a part of the cost; none without prices of traffic.
+    pub transfer_cost: Option<f64>,
+    /// Share of the running pods that are not in the cluster they come from, on average over pods and time; none without clusters.
+    pub away_share: Option<f64>,
     /// Share of CPU allocated on awake machines, on average over time.
     pub cpu_utilization: f64,
     /// Share of memory allocated on awake machines, on average over time.

@@ -7,7 +7,7 @@ use kube::Client;
 use plimsoll_core::config::Configuration;
 use plimsoll_core::policy::{POLICIES, Policy};
 use plimsoll_kube::twin::{Begin, Told, Twin};
-use plimsoll_kube::world::NodeKind;
+use plimsoll_kube::world::NodeKinds;
 use plimsoll_learn::model::{CARD_FILE, Card, WEIGHTS_FILE, read_weights};
 use plimsoll_learn::policy::{ABOUT_MULTI_OBJECTIVE, MULTI_OBJECTIVE, MultiObjective};
 use plimsoll_learn::reward::SharedObjectives;
@@ -48,7 +48,7 @@ pub struct Deck<'a> {
     /// Policies that were given by the command line or the configuration.
     pub named: Vec<String>,
     pub client: Client,
-    pub kinds: Vec<NodeKind>,
+    pub kinds: NodeKinds,
     /// The cluster as it would be under the default policy.
     pub twin: Option<Arc<Told>>,
     /// Where recordings, reports and models are kept.
@@ -113,7 +113,7 @@ fn experiment(kind: &str, report: &Path) -> std::io::Result<std::process::Comman
 struct Twins {
     client: Client,
     configuration: Configuration,
-    kinds: Vec<NodeKind>,
+    kinds: NodeKinds,
 }
 
 impl Twins {

@@ -8,8 +8,9 @@ use plimsoll_core::config::{Configuration, parse_objects};
 use plimsoll_core::engine::Engine;
 use plimsoll_core::policy::Policy;
 use plimsoll_core::telemetry::PowerCurve;
+use plimsoll_kube::remote::{Clusters, Remote};
 use plimsoll_kube::survey::Ranked;
-use plimsoll_kube::world::NodeKind;
+use plimsoll_kube::world::{NodeKind, NodeKinds};
 use plimsoll_sim::world::catalogue::Catalogue;
 use plimsoll_telemetry::Query;
 use serde::Deserialize;
@@ -35,6 +36,8 @@ pub struct Section {
     pub catalogue: Option<PathBuf>,
     /// What nodes are like; the first whose labels a node has counts.
     pub nodes: Vec<NodeSection>,
+    /// This cluster, others, and the virtual nodes that stand for them.
+    pub clusters: ClustersSection,
     /// Where it is read how things really are.
     pub telemetry: TelemetrySection,
     /// What is never exceeded.
@@ -72,6 +75,81 @@ pub struct NodeSection {
     pub carbon: Option<f64>,
     /// Milliseconds to users.
     pub latency_ms: Option<f64>,
+}
+
+/// This cluster, others, and the virtual nodes that stand for them.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ClustersSection {
+    /// What this cluster is called.
+    pub name: String,
+    /// Nodes with all of these labels are virtual, too.
+    pub virtual_nodes: Vec<VirtualSection>,
+    /// The label that names the cluster of a node.
+    pub cluster_label: Option<String>,
+    /// Whether virtual nodes of one cluster share its capacity.
+    pub shared_capacity: bool,
+    /// What other clusters are like.
+    pub remotes: Vec<RemoteSection>,
+}
+
+impl Default for ClustersSection {
+    fn default() -> Self {
+        let Clusters { name, shares_capacity, .. } = Clusters::default();
+        Self {
+            name,
+            virtual_nodes: Vec::new(),
+            cluster_label: None,
+            shared_capacity: shares_capacity,
+            remotes: Vec::new(),
+        }
+    }
+}
+
+/// How further virtual nodes are known.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct VirtualSection {
+    /// The labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What another cluster is like.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RemoteSection {
+    /// Its name, as virtual nodes say it.
+    pub name: String,
+    /// Money for an hour of a core.
+    pub price_per_core: Option<f64>,
+    /// Milliseconds to users.
+    pub latency_ms: Option<f64>,
+}
+
+impl ClustersSection {
+    fn clusters(&self) -> Result<Clusters> {
+        ensure!(!self.name.is_empty(), "name is empty; say what this cluster is called, or leave it out");
+        let mut remotes = BTreeMap::new();
+        for RemoteSection { name, price_per_core, latency_ms } in &self.remotes {
+            let given = [*price_per_core, *latency_ms];
+            ensure!(
+                given.into_iter().flatten().all(|number| number.is_finite() && number >= 0.0),
+                "remotes: {name}: numbers are zero or more"
+            );
+            let remote = Remote { price_per_core: *price_per_core, latency_ms: *latency_ms };
+            ensure!(remotes.insert(name.clone(), remote).is_none(), "remotes: {name} is there twice; once is enough");
+        }
+        for (at, VirtualSection { labels }) in self.virtual_nodes.iter().enumerate() {
+            ensure!(!labels.is_empty(), "virtualNodes[{at}]: without labels every node would be virtual; say some");
+        }
+        Ok(Clusters {
+            name: self.name.clone(),
+            virtual_nodes: self.virtual_nodes.iter().map(|of| of.labels.clone()).collect(),
+            label: self.cluster_label.clone(),
+            shares_capacity: self.shared_capacity,
+            remotes,
+        })
+    }
 }
 
 /// Where it is read how things really are.
@@ -308,10 +386,12 @@ impl Section {
     }
 
     /// What nodes are like. Files are named from `folder`.
-    pub fn node_kinds(&self, folder: &Path) -> Result<Vec<NodeKind>> {
+    pub fn node_kinds(&self, folder: &Path) -> Result<NodeKinds> {
         let catalogue = self.catalogue.as_ref().map(|file| Catalogue::read(&folder.join(file))).transpose()?;
         let each = self.nodes.iter().enumerate();
-        each.map(|(at, node)| node.kind(catalogue.as_ref()).with_context(|| format!("{KIND}: nodes[{at}]"))).collect()
+        let list = each.map(|(at, node)| node.kind(catalogue.as_ref()).with_context(|| format!("{KIND}: nodes[{at}]")));
+        let clusters = self.clusters.clusters().with_context(|| format!("{KIND}: clusters"))?;
+        Ok(NodeKinds { list: list.collect::<Result<_>>()?, clusters })
     }
 }
 
@@ -357,7 +437,7 @@ mod tests {
             let (configuration, section) = parse("file", &text).unwrap();
             assert_eq!(configuration.profiles[0].scheduler_name, "batch");
             assert_eq!(section.profiles[0].policy, "best-fit");
-            let kinds = section.node_kinds(Path::new(".")).unwrap();
+            let kinds = section.node_kinds(Path::new(".")).unwrap().list;
             assert_eq!(kinds[0].price, Some(0.5));
             assert_eq!(kinds[0].power.as_ref().unwrap().full(), 200.0);
         }
@@ -376,6 +456,26 @@ mod tests {
         assert!(told(&OURS.replace("v1alpha1", "v9")).contains("plimsoll.dev/v1alpha1"));
         let rails = format!("{OURS}guardRails: {{decisionDeadlineMs: 0}}\n");
         assert!(told(&rails).contains("decisionDeadlineMs"), "{}", told(&rails));
+    }
+
+    #[test]
+    fn clusters_are_read_and_mistakes_in_them_told() {
+        let with = |clusters: &str| {
+            let (_, section) = parse("file", &format!("{OURS}clusters:\n{clusters}")).unwrap();
+            section.node_kinds(Path::new(".")).map(|kinds| kinds.clusters)
+        };
+        let text = "  name: a\n  clusterLabel: site\n  sharedCapacity: false\n  virtualNodes:\n  - labels: {far: \"yes\"}\n  remotes:\n  - {name: b, pricePerCore: 0.1, latencyMs: 30}\n";
+        let clusters = with(text).unwrap();
+        assert_eq!(
+            (clusters.name.as_str(), clusters.label.as_deref(), clusters.shares_capacity),
+            ("a", Some("site"), false)
+        );
+        assert_eq!(clusters.remotes["b"], Remote { price_per_core: Some(0.1), latency_ms: Some(30.0) });
+        assert_eq!(clusters.virtual_nodes, [[("far".to_owned(), "yes".to_owned())].into()]);
+        let told = |text: &str| format!("{:#}", with(text).unwrap_err());
+        assert!(told("  remotes:\n  - {name: b, pricePerCore: -1}\n").contains("remotes: b: numbers are zero or more"));
+        assert!(told("  remotes:\n  - {name: b}\n  - {name: b}\n").contains("b is there twice"));
+        assert!(told("  virtualNodes:\n  - labels: {}\n").contains("virtualNodes[0]"));
     }
 
     #[test]

@@ -15,9 +15,10 @@ pub fn left_over(cycle: &Cycle<'_>, node: &Node) -> f64 {
 /// For CPU, memory and each further resource the pod asks for: what is free and what it wants, as shares of the node.
 fn shares<'a>(cycle: &Cycle<'a>, node: &'a Node) -> impl Iterator<Item = (f64, f64)> + use<'a> {
     let wanted = &cycle.local().resources.wanted;
+    let elsewhere = cycle.state.telemetry.node(node.id).taken_elsewhere();
     let basic = [
-        (node.allocatable.cpu, node.requested.cpu, wanted.cpu),
-        (node.allocatable.memory, node.requested.memory, wanted.memory),
+        (node.allocatable.cpu, node.requested.cpu + elsewhere.0, wanted.cpu),
+        (node.allocatable.memory, node.requested.memory + elsewhere.1, wanted.memory),
     ];
     let scalars = wanted.scalars.iter().map(|&(id, amount): &(ResourceId, i64)| {
         let (offered, taken) = node.scalar(id);

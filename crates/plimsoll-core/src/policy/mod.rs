@@ -8,6 +8,7 @@ mod awake;
 mod energy;
 mod fit;
 mod fragmentation;
+mod home;
 mod lifetime;
 mod nearest;
 mod order;
@@ -23,6 +24,7 @@ use awake::LongestAwake;
 use energy::{EfficientFirst, MarginalWatts};
 use fit::{DotProduct, Fit};
 pub use fragmentation::FragmentationGradient;
+use home::Cheapest;
 use lifetime::LifetimeAware;
 use nearest::Nearest;
 use order::{FirstFit, Random, RoundRobin};
@@ -38,6 +40,8 @@ use std::time::Duration;
 pub enum Scope {
     /// That node, what is known of it, and what the pod shares with its template.
     Node,
+    /// The same, and the cluster that the pod comes from.
+    Home,
     /// The profile's total for the node, and nothing else.
     Totals,
     /// Anything.
@@ -144,6 +148,11 @@ pub const POLICIES: &[(&str, &str)] = &[
     ("marginal-watts", "the node whose power rises least, waking counted"),
     ("efficient-first", "the machine that needs the fewest watts for a thread, then the best fit"),
     ("longest-awake", "the node that is awake longest, then the best fit"),
+    (
+        "home-first",
+        "a node of the pod's own cluster, the best fit; if none is right, the cheapest elsewhere, then the nearest",
+    ),
+    ("cheapest", "the node where an hour of a core costs least, traffic between clusters included, then the nearest"),
     ("nearest", "the node with the lowest latency to the user, then the best fit"),
     (
         "lifetime-aware",
@@ -170,6 +179,8 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
         "marginal-watts" => Box::new(MarginalWatts::WITH_WAKING),
         "efficient-first" => Box::new(EfficientFirst),
         "longest-awake" => Box::new(LongestAwake),
+        "home-first" => Box::new(Cheapest::HOME_FIRST),
+        "cheapest" => Box::new(Cheapest::ANYWHERE),
         "nearest" => Box::new(Nearest),
         "lifetime-aware" => Box::new(LifetimeAware),
         _ => return None,

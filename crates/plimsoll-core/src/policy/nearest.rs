@@ -14,12 +14,12 @@ impl Policy for Nearest {
     }
 
     fn scope(&self) -> Scope {
-        Scope::Node
+        Scope::Home
     }
 
     fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String> {
         each_node(ranking, nodes, scores, |cycle, node| {
-            let latency = cycle.state.telemetry.node(node.id).latency_ms;
+            let latency = cycle.state.telemetry.latency_ms(cycle.pod_id, node.id);
             latency.map_or(f64::MIN, |ms| -ms.round() - left_over(cycle, node) / 2.0)
         });
         Ok(())

@@ -26,7 +26,8 @@ impl Policy for LeastUsed {
 /// The share of the busier resource that would be in use with the pod. What was not measured is taken to be as requested.
 fn used(cycle: &Cycle<'_>, node: &Node) -> f64 {
     let wanted = &cycle.local().resources.wanted;
-    let usage = cycle.state.telemetry.node(node.id).usage.unwrap_or_default();
+    let known = cycle.state.telemetry.node(node.id);
+    let (usage, elsewhere) = (known.usage.unwrap_or_default(), known.taken_elsewhere());
     let share = |measured: Option<(f64, i64)>, requested: i64, wanted: i64, offered: i64| {
         let offered = offered.max(1) as f64;
         // Pods that came since the measurement are not in it: they count with what they ask for.
@@ -36,7 +37,7 @@ fn used(cycle: &Cycle<'_>, node: &Node) -> f64 {
         };
         now + wanted as f64 / offered
     };
-    let cpu = share(usage.cpu, node.requested.cpu, wanted.cpu, node.allocatable.cpu);
-    let memory = share(usage.memory, node.requested.memory, wanted.memory, node.allocatable.memory);
+    let cpu = share(usage.cpu, node.requested.cpu + elsewhere.0, wanted.cpu, node.allocatable.cpu);
+    let memory = share(usage.memory, node.requested.memory + elsewhere.1, wanted.memory, node.allocatable.memory);
     cpu.max(memory)
 }

@@ -2,8 +2,10 @@
 //!
 //! The rules never look here. What is not known is a value, and a policy says what it makes of it.
 
+mod clusters;
 mod power;
 
+pub use clusters::{Away, ClusterId, Clusters};
 pub use power::{POINTS, PowerCurve};
 
 use super::state::{NodeId, PodId};
@@ -32,6 +34,27 @@ pub struct NodeTelemetry {
     pub carbon: Option<f64>,
     /// What is free of each GPU, in thousandths.
     pub gpus: Vec<u32>,
+    /// The cluster it belongs to, where there are several.
+    pub cluster: Option<ClusterId>,
+    /// What a virtual node shares with others; none of a machine.
+    pub shared: Option<Shared>,
+}
+
+/// A virtual node stands for another cluster, and several of them may stand for the same: what is taken on one is not free on the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shared {
+    /// Thousandths of a core of what it offers that the others have taken.
+    pub cpu: i64,
+    /// Bytes of what it offers that the others have taken.
+    pub memory: i64,
+    /// How many virtual nodes stand for the same capacity, itself included.
+    pub among: u32,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { cpu: 0, memory: 0, among: 1 }
+    }
 }
 
 /// What of a node is in use: the share, and what its pods asked for when that was measured.
@@ -76,6 +99,8 @@ pub struct Telemetry {
     pub now: Duration,
     /// The pods to be expected.
     pub expected: Arc<[ExpectedPod]>,
+    /// The clusters, where there are several.
+    pub clusters: Clusters,
     /// The pods that will be tried next, the first of them being the one that is tried now, as far as the driver looks ahead.
     pub upcoming: Vec<PodId>,
     nodes: Vec<NodeTelemetry>,
@@ -94,6 +119,8 @@ pub struct PodTelemetry {
     pub owner: Option<u64>,
     /// Latency to the user that it bears, in milliseconds: pleasant up to the first, bearable up to the second.
     pub latency_ms: Option<(f64, f64)>,
+    /// The cluster it comes from, where its users and what it works with are.
+    pub home: Option<ClusterId>,
 }
 
 static UNKNOWN: NodeTelemetry = NodeTelemetry {
@@ -106,7 +133,21 @@ static UNKNOWN: NodeTelemetry = NodeTelemetry {
     price: None,
     carbon: None,
     gpus: Vec::new(),
+    cluster: None,
+    shared: None,
 };
+
+impl NodeTelemetry {
+    /// Whether it stands for another cluster: it neither sleeps nor draws power here.
+    pub fn is_virtual(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Thousandths of a core and bytes that are taken of what the node offers, beside what its own pods ask for.
+    pub fn taken_elsewhere(&self) -> (i64, i64) {
+        self.shared.map_or((0, 0), |shared| (shared.cpu, shared.memory))
+    }
+}
 
 impl Telemetry {
     /// What is known of a node.
@@ -117,6 +158,17 @@ impl Telemetry {
     /// What is known of a pod.
     pub fn pod(&self, id: PodId) -> PodTelemetry {
         self.pods.get(&id).copied().unwrap_or_default()
+    }
+
+    /// What a pod pays for running on a node of a cluster that is not its home; none at home.
+    pub fn away(&self, pod: PodId, node: NodeId) -> Option<Away> {
+        self.clusters.away(self.pod(pod).home, self.node(node).cluster)
+    }
+
+    /// Latency from a node to the users of a pod, who are at its home.
+    pub fn latency_ms(&self, pod: PodId, node: NodeId) -> Option<f64> {
+        let here = self.node(node).latency_ms?;
+        Some(here + self.away(pod, node).map_or(0.0, |away| away.ms))
     }
 
     /// How many pods of this owner there are, waiting or running.

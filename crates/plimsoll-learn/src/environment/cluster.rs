@@ -336,9 +336,10 @@ fn power(state: &ClusterState) -> f64 {
     if most > 0.0 { drawn / most } else { 0.0 }
 }
 
-/// What a node draws: one unit for a node in use whose power is not known.
+/// What a node draws: one unit for a node in use whose power is not known, nothing for one that stands for another cluster.
 pub(crate) fn draws(known: &NodeTelemetry, is_used: bool, load: f64) -> f64 {
     match &known.power {
+        _ if known.is_virtual() => 0.0,
         Some(curve) if known.awake_since.is_some() || is_used => curve.at(load),
         Some(_) => known.sleep_watts,
         None => f64::from(u8::from(is_used)),
@@ -347,7 +348,7 @@ pub(crate) fn draws(known: &NodeTelemetry, is_used: bool, load: f64) -> f64 {
 
 /// What it draws at full load.
 pub(crate) fn draws_at_most(known: &NodeTelemetry) -> f64 {
-    known.power.as_ref().map_or(1.0, |curve| curve.full())
+    if known.is_virtual() { 0.0 } else { known.power.as_ref().map_or(1.0, |curve| curve.full()) }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::lifetime::{HORIZONS, Horizons, Predictor};
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::FragmentationGradient;
 use plimsoll_core::state::{ClusterState, Node, NodeId};
+use plimsoll_core::telemetry::Away;
 use std::time::Duration;
 
 /// All features of a node, in the order of [`NODE_FEATURES`].
@@ -149,7 +150,9 @@ impl Encoder {
                 known.tenants.follow(state, node, &mut self.lifetimes);
                 known.row = static_row(state, node);
                 known.here = true;
-                known.cpu = (node.allocatable.cpu, node.requested.cpu);
+                // What several virtual nodes offer is there once.
+                let among = state.telemetry.node(id).shared.map_or(1, |shared| i64::from(shared.among.max(1)));
+                known.cpu = (node.allocatable.cpu / among, node.requested.cpu);
             }
             // What was on it is gone with it; nobody ended.
             None => *known = Known::default(),
@@ -212,7 +215,11 @@ impl Encoder {
         let told = telemetry.node(node.id);
         let wanted = &cycle.local().resources.wanted;
         let share = |amount: i64, of: i64| if of > 0 { amount as f32 / of as f32 } else { 0.0 };
-        let (offered, taken) = (node.allocatable, node.requested);
+        let (offered, mut taken) = (node.allocatable, node.requested);
+        let elsewhere = told.taken_elsewhere();
+        (taken.cpu, taken.memory) = (taken.cpu + elsewhere.0, taken.memory + elsewhere.1);
+        let away = telemetry.away(cycle.pod_id, node.id);
+        let Away { ms: distance, price: transfer } = away.unwrap_or_default();
         let (before, after) = (share(taken.cpu, offered.cpu), share(taken.cpu + wanted.cpu, offered.cpu));
         let extension_hours = known.tenants.extension(&pod.life);
         let (mut rise, mut extra_kwh) = (0.0, 0.0);
@@ -227,11 +234,17 @@ impl Encoder {
             let watt_hours = rise * (pod.life_hours - extension_hours) + alone * extension_hours;
             extra_kwh = watt_hours.max(0.0) / 1000.0;
         }
-        let extra_cost = told.price.unwrap_or(0.0) as f32 * extension_hours;
+        // A machine costs for as long as it is awake; of a virtual node the pod pays what it takes.
+        let price = told.price.unwrap_or(0.0) as f32;
+        let machine_cost = match told.is_virtual() {
+            true => price * share(wanted.cpu, offered.cpu) * pod.life_hours,
+            false => price * extension_hours,
+        };
+        let extra_cost = machine_cost + transfer as f32 * pod.cores * pod.life_hours;
         let extra_carbon = extra_kwh * told.carbon.unwrap_or(0.0) as f32;
         let over = |limit: f64| {
             let ms = told.latency_ms.filter(|_| limit > 0.0);
-            ms.map_or(0.0, |ms| ((ms - limit) / limit).clamp(-1.0, 2.0) as f32)
+            ms.map_or(0.0, |ms| ((ms + distance - limit) / limit).clamp(-1.0, 2.0) as f32)
         };
         let (soft, hard) = pod.latency.unwrap_or_default();
         let if_wanted = |feature: usize, value: &dyn Fn() -> f32| {
@@ -260,6 +273,9 @@ impl Encoder {
                 if concerns { (FragmentationGradient::rise(cycle, node) / 1000.0) as f32 } else { 0.0 }
             }),
             if_wanted(SIBLINGS, &|| log2(1.0 + known.tenants.siblings(pod.owner) as f32) / 8.0),
+            f32::from(u8::from(away.is_some())),
+            distance as f32 / 100.0,
+            transfer as f32 * 10.0,
         ]);
         NodeFacts { row, extension_hours, extra_kwh, extra_cost, extra_carbon }
     }
@@ -294,6 +310,7 @@ fn upcoming(state: &ClusterState) -> (usize, f32, f32) {
 
 fn static_row(state: &ClusterState, node: &Node) -> [f32; STATIC_FEATURES] {
     let told = state.telemetry.node(node.id);
+    let elsewhere = told.taken_elsewhere();
     let free = |offered: i64, taken: i64| if offered > 0 { (offered - taken) as f32 / offered as f32 } else { 0.0 };
     let threads = (node.allocatable.cpu as f32 / 1000.0).max(0.001);
     let whole = told.gpus.iter().filter(|free| **free >= 1000).count() as f32;
@@ -301,11 +318,12 @@ fn static_row(state: &ClusterState, node: &Node) -> [f32; STATIC_FEATURES] {
     let idle = told.power.as_ref().map_or(0.0, |curve| curve.idle() as f32);
     let best = told.power.as_ref().map_or(0.0, |curve| curve.least_watts_per_load() as f32);
     [
-        free(node.allocatable.cpu, node.requested.cpu),
-        free(node.allocatable.memory, node.requested.memory),
+        free(node.allocatable.cpu, node.requested.cpu + elsewhere.0),
+        free(node.allocatable.memory, node.requested.memory + elsewhere.1),
         free(node.allocatable.ephemeral_storage, node.requested.ephemeral_storage),
         log2(1.0 + node.pods.len() as f32) / 8.0,
-        f32::from(u8::from(node.pods.is_empty())),
+        // A virtual node does not sleep.
+        f32::from(u8::from(node.pods.is_empty() && !told.is_virtual())),
         log2(threads) / 8.0,
         best / threads / 10.0,
         idle / threads / 10.0,
@@ -315,4 +333,75 @@ fn static_row(state: &ClusterState, node: &Node) -> [f32; STATIC_FEATURES] {
         whole / 8.0,
         part as f32 / 8000.0,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifetime::{AGES, FEATURES};
+    use crate::observation::features::node_feature;
+    use plimsoll_core::config::Configuration;
+    use plimsoll_core::scheduler::Scheduler;
+    use plimsoll_core::telemetry::{PodTelemetry, Shared};
+    use serde_json::json;
+
+    fn predictor() -> Predictor {
+        Predictor {
+            common: vec![0.0; AGES],
+            hidden: vec![0.0; FEATURES],
+            hidden_bias: vec![0.0],
+            out: vec![0.0; AGES],
+            out_bias: vec![0.0; AGES],
+        }
+    }
+
+    #[test]
+    fn another_cluster_is_seen_by_its_way_its_price_and_what_its_virtual_nodes_share() {
+        let mut scheduler = Scheduler::new(&Configuration::default(), 1);
+        let state = &mut scheduler.state;
+        for name in ["machine", "virtual"] {
+            let allocatable = json!({ "cpu": "10", "memory": "10Gi", "pods": "20" });
+            let node = json!({ "metadata": { "name": name }, "status": { "allocatable": allocatable } });
+            state.apply_node(&serde_json::from_value(node).unwrap()).unwrap();
+        }
+        let [home, far] = ["a", "b"].map(|name| state.telemetry.clusters.know(name).unwrap());
+        state.telemetry.clusters.set_away(home, far, Away { ms: 30.0, price: 0.2 });
+        let ids = ["machine", "virtual"].map(|name| state.node_named(name).unwrap());
+        state.tell(ids[0], |known| (known.cluster, known.latency_ms) = (Some(home), Some(10.0)));
+        state.tell(ids[1], |known| {
+            (known.cluster, known.latency_ms, known.price) = (Some(far), Some(10.0), Some(5.0));
+            known.shared = Some(Shared { cpu: 4000, memory: 5 << 30, among: 2 });
+        });
+        let containers = json!([{ "name": "c", "resources": { "requests": { "cpu": "1", "memory": "1Gi" } } }]);
+        let pod =
+            json!({ "metadata": { "name": "p", "namespace": "d", "uid": "u" }, "spec": { "containers": containers } });
+        let pod = state.apply_pod(&serde_json::from_value(pod).unwrap()).unwrap().unwrap();
+        let bears = PodTelemetry { home: Some(home), latency_ms: Some((20.0, 40.0)), ..PodTelemetry::default() };
+        state.telemetry.set_pod(pod, bears);
+        let mut encoder = Encoder::new(predictor(), Wanted::these(&[EXTRA_COST]));
+        encoder.follow(state);
+        let cycle = Cycle::new(state, pod).unwrap();
+        let facts = encoder.pod(&cycle);
+        let rows = ids.map(|id| encoder.node(&cycle, &facts, state.node(id).unwrap()));
+        let of = |name: &str| rows.each_ref().map(|node| node.row[node_feature(name).unwrap()]);
+        let near = |came: [f32; 2], expected: [f32; 2]| {
+            came.iter()
+                .zip(expected)
+                .for_each(|(came, expected)| assert!((came - expected).abs() < 1e-5, "{came} is not {expected}"));
+        };
+        near(of("away"), [0.0, 1.0]);
+        near(of("distance"), [0.0, 0.3]);
+        near(of("transfer"), [0.0, 2.0]);
+        near(of("cpu-free"), [1.0, 0.6]);
+        near(of("cpu-left"), [0.9, 0.5]);
+        near(of("memory-left"), [0.9, 0.4]);
+        near(of("over-soft"), [-0.5, 1.0]);
+        near(of("over-hard"), [-0.75, 0.0]);
+        // A virtual node without pods is not asleep.
+        near(of("empty"), [1.0, 0.0]);
+        // A tenth of its price, and the traffic of a core.
+        near([rows[1].extra_cost, 0.0], [(0.5 + 0.2) * facts.life_hours, 0.0]);
+        // What two virtual nodes offer is there once.
+        assert_eq!(encoder.cpu, (15_000, 0));
+    }
 }

@@ -17,7 +17,7 @@ pub enum Changes {
 use Changes::{WithNode, WithPod, WithTime};
 
 /// A feature of nodes: its name, when it changes, and what it is. Its place here is its place among all that is known of a node.
-pub const NODE_FEATURES: [(&str, Changes, &str); 26] = [
+pub const NODE_FEATURES: [(&str, Changes, &str); 29] = [
     ("cpu-free", WithNode, "share of the CPU that is not asked for"),
     ("memory-free", WithNode, "share of the memory that is not asked for"),
     ("disk-free", WithNode, "share of the ephemeral storage that is not asked for"),
@@ -44,6 +44,9 @@ pub const NODE_FEATURES: [(&str, Changes, &str); 26] = [
     ("over-hard", WithPod, "latency above what the pod can bear, as a share of it, from -1 to 2"),
     ("fragmentation", WithPod, "thousandths of GPUs that become useless to pods to come, / 1000"),
     ("siblings", WithPod, "pods of the same owner on the node: log2(1 + pods) / 8"),
+    ("away", WithPod, "1 if the node belongs to another cluster than the one that the pod comes from"),
+    ("distance", WithPod, "milliseconds between those two clusters, / 100"),
+    ("transfer", WithPod, "money an hour for traffic between them, for each core, x 10"),
 ];
 
 /// The features of a pod, with what each is.

@@ -71,10 +71,11 @@ impl Observe for Plain {
                 continue;
             };
             let (offered, taken) = (&node.allocatable, &node.requested);
-            let latency = telemetry.node(id).latency_ms.unwrap_or(0.0) as f32;
+            let latency = telemetry.latency_ms(cycle.pod_id, id).unwrap_or(0.0) as f32;
+            let elsewhere = telemetry.node(id).taken_elsewhere();
             out.nodes.extend([
-                1.0 - share(taken.cpu, offered.cpu),
-                1.0 - share(taken.memory, offered.memory),
+                1.0 - share(taken.cpu + elsewhere.0, offered.cpu),
+                1.0 - share(taken.memory + elsewhere.1, offered.memory),
                 share(taken.ephemeral_storage, offered.ephemeral_storage),
                 node.pods.len() as f32 / PODS,
                 latency / MILLISECONDS,

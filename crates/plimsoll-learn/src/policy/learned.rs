@@ -9,6 +9,7 @@ use crate::observation::{Encoder, Observation, PodFacts};
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::{Clock, Counters, Policy, Ranking};
 use plimsoll_core::state::{Node, NodeId};
+use plimsoll_core::telemetry::ClusterId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -222,6 +223,7 @@ const NODES_A_LOOK: usize = 256;
 struct Empty {
     row: [f32; STATIC_FEATURES],
     awake_since: Option<Duration>,
+    cluster: Option<ClusterId>,
     base: f64,
     learned: f32,
 }
@@ -240,10 +242,13 @@ impl Learned {
     /// The heuristic's score of a node, unless the engine gave it, and the network's.
     fn judge(&mut self, judging: &mut Judging<'_>, node: &Node) -> (f64, f32) {
         let row = self.encoder.static_row(node.id).filter(|_| node.pods.is_empty()).copied();
-        let awake_since = judging.cycle.state.telemetry.node(node.id).awake_since;
+        let told = judging.cycle.state.telemetry.node(node.id);
+        let (awake_since, cluster) = (told.awake_since, told.cluster);
+        // What a pod pays on a virtual node is its own matter.
+        let row = row.filter(|_| !told.is_virtual());
         if let (Some(row), Some(empty)) = (row, judging.empty)
             && empty.row == row
-            && empty.awake_since == awake_since
+            && (empty.awake_since, empty.cluster) == (awake_since, cluster)
         {
             return (empty.base, empty.learned);
         }
@@ -266,7 +271,7 @@ impl Learned {
             }
         }
         if let Some(row) = row {
-            judging.empty = Some(Empty { row, awake_since, base, learned });
+            judging.empty = Some(Empty { row, awake_since, cluster, base, learned });
         }
         (base, learned)
     }

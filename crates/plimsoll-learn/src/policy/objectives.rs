@@ -45,8 +45,8 @@ impl MultiObjective {
 
     /// What a placement that was made is worth by these weights. What the pod prefers counts as met: who decided has seen to it.
     pub fn reward(weights: &Objectives, state: &ClusterState, pod: PodId, node: NodeId) -> f64 {
-        let known = state.telemetry.node(node);
-        let latency = nearness(known.latency_ms.unwrap_or(0.0), state.telemetry.pod(pod).latency_ms);
+        let latency = state.telemetry.latency_ms(pod, node).unwrap_or(0.0);
+        let latency = nearness(latency, state.telemetry.pod(pod).latency_ms);
         weights.weigh(&Standing::of(state).marks(latency, 1.0))
     }
 }
@@ -97,8 +97,9 @@ impl Share {
     /// The share of a node on which so much more is asked for, by so many more pods.
     fn of(state: &ClusterState, node: &Node, [cpu, memory]: [i64; 2], more: usize) -> Self {
         let (offered, taken) = (&node.allocatable, &node.requested);
-        let cpu = f64::from(share(taken.cpu + cpu, offered.cpu));
-        let memory = f64::from(share(taken.memory + memory, offered.memory));
+        let elsewhere = state.telemetry.node(node.id).taken_elsewhere();
+        let cpu = f64::from(share(taken.cpu + elsewhere.0 + cpu, offered.cpu));
+        let memory = f64::from(share(taken.memory + elsewhere.1 + memory, offered.memory));
         let is_used = node.pods.len() + more > 0;
         Self { utilisation: (cpu + memory) / 2.0, is_used, drawn: draws(state.telemetry.node(node.id), is_used, cpu) }
     }
@@ -180,7 +181,7 @@ impl Policy for MultiObjective {
             let mut after = standing;
             after.add(Share::of(state, node, [0, 0], 0), -1.0);
             after.add(Share::of(state, node, [wanted.cpu, wanted.memory], 1), 1.0);
-            let latency = nearness(state.telemetry.node(*id).latency_ms.unwrap_or(0.0), constraint);
+            let latency = nearness(state.telemetry.latency_ms(cycle.pod_id, *id).unwrap_or(0.0), constraint);
             let affinity = preferences.as_ref().map_or(1.0, |all| all[at]);
             *slot = weights.weigh(&after.marks(latency, affinity));
         }

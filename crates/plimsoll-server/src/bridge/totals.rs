@@ -12,6 +12,7 @@ impl Totals {
             cpu_m: node.cpu_m,
             watts: node.watts,
             latency_ms: node.latency_ms,
+            is_virtual: node.is_virtual,
         };
         let whole = Whole::of(nodes.clone().map(part));
         let mut totals = Self {
@@ -25,10 +26,12 @@ impl Totals {
         for node in nodes {
             totals.nodes += 1;
             totals.pods += node.pods[0];
-            for at in 0..2 {
-                totals.cpu_m[at] += node.cpu_m[at];
-                totals.memory[at] += node.memory[at];
-            }
+            totals.cpu_m[0] += node.cpu_m[0];
+            totals.memory[0] += node.memory[0];
+            // What several virtual nodes offer is there once.
+            let among = i64::from(node.among.max(1));
+            totals.cpu_m[1] += node.cpu_m[1] / among;
+            totals.memory[1] += node.memory[1] / among;
         }
         totals
     }

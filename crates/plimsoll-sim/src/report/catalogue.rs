@@ -50,6 +50,8 @@ const ENTRIES: &[Listed] = &[
     ("node_hours", "Machine-hours", "h", Less, false),
     ("co2_kg", "CO₂", "kg", Less, true),
     ("cost", "Cost", "", Less, true),
+    ("transfer_cost", "Transfer cost", "", Less, true),
+    ("away_share", "Away from home", "%", Neither, true),
     ("cpu_utilization", "CPU allocated", "%", More, true),
     ("memory_utilization", "Memory allocated", "%", More, false),
     ("cpu_spread", "CPU spread", "%", Neither, false),

@@ -48,7 +48,7 @@ pub enum ScenarioError {
 }
 
 impl ScenarioError {
-    fn at(place: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub(super) fn at(place: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Nonsense { place: place.into(), problem: problem.into() }
     }
 }
@@ -180,6 +180,7 @@ impl Scenario {
                     Some(Box::new(ShareOfFull { share, throttles: spec.throttles }))
                 }
             },
+            clusters: self.clusters(seed)?,
         })
     }
 
@@ -199,7 +200,11 @@ impl Scenario {
     }
 
     fn latency(&self) -> Result<Option<LatencyTable>, ScenarioError> {
-        let Some(spec) = &self.latency else { return Ok(None) };
+        let Some(spec) = &self.latency else {
+            // Where only the ways between clusters are known, they are all that is felt.
+            let near = LatencyTable { elsewhere_ms: 0.0, ..LatencyTable::default() };
+            return Ok((!self.cluster.is_empty()).then_some(near));
+        };
         let mut table = LatencyTable::default();
         if let Some(ms) = spec.elsewhere {
             table.elsewhere_ms = not_negative("latency.elsewhere", ms)?;
@@ -289,6 +294,7 @@ impl Scenario {
                 return Err(ScenarioError::at("disruption", problem));
             }
         }
+        self.check_clusters(fleet)?;
         let Some(carbon) = &self.carbon else { return Ok(()) };
         if let Some(pool) = fleet.pools.iter().find(|pool| !carbon.regions.contains_key(&pool.region)) {
             let known = names(carbon.regions.keys().map(String::as_str).collect());
@@ -306,7 +312,7 @@ fn positive(place: &str, number: f64) -> Result<f64, ScenarioError> {
     Err(ScenarioError::at(place, format!("{number} makes no sense; more than zero is right")))
 }
 
-fn latency_steps(place: &str, given: &LatencyOverTime) -> Result<Steps, ScenarioError> {
+pub(super) fn latency_steps(place: &str, given: &LatencyOverTime) -> Result<Steps, ScenarioError> {
     match given {
         LatencyOverTime::Constant(ms) => Ok(Steps::constant(not_negative(place, *ms)?)),
         LatencyOverTime::Changing(steps) => {
@@ -316,7 +322,7 @@ fn latency_steps(place: &str, given: &LatencyOverTime) -> Result<Steps, Scenario
     }
 }
 
-fn not_negative(place: &str, number: f64) -> Result<f64, ScenarioError> {
+pub(super) fn not_negative(place: &str, number: f64) -> Result<f64, ScenarioError> {
     if number.is_finite() && number >= 0.0 {
         return Ok(number);
     }

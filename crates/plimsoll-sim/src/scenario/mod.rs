@@ -3,11 +3,13 @@
 //! File names in it are relative to its folder. What is not said has a default; what is not known is an error with its line.
 
 mod build;
+mod clusters;
 #[cfg(test)]
 mod tests;
 mod values;
 
 pub use build::{Prepared, ScenarioError, Trace};
+pub use clusters::{ClusterSpec, LinkSpec};
 pub use values::{Amount, Time};
 
 use crate::error::InputError;
@@ -35,6 +37,10 @@ pub struct Scenario {
     pub machines: Option<PathBuf>,
     /// The machines.
     pub pool: Vec<PoolSpec>,
+    /// The clusters that pools belong to and pods come from, where there are several.
+    pub cluster: Vec<ClusterSpec>,
+    /// The ways between clusters.
+    pub link: Vec<LinkSpec>,
     /// How machines sleep.
     pub power: PowerSpec,
     /// How hot machines may get.
@@ -68,6 +74,8 @@ impl Default for Scenario {
             catalogue: None,
             machines: None,
             pool: Vec::new(),
+            cluster: Vec::new(),
+            link: Vec::new(),
             power: PowerSpec::default(),
             thermal: None,
             carbon: None,
@@ -139,7 +147,7 @@ pub struct PoolSpec {
     /// The region.
     #[serde(default)]
     pub region: String,
-    /// The cluster, where there are several.
+    /// The cluster, where there are several: one of those under `cluster` if there are any.
     #[serde(default)]
     pub cluster: String,
     /// Further labels.

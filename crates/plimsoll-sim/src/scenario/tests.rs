@@ -150,3 +150,75 @@ fn examples_are_right() {
     }
     assert!(seen >= 2, "{seen} examples were checked");
 }
+
+const CLUSTERS: &str = r#"
+[workload.generate]
+kind = "poisson"
+hours = 1
+[[cluster]]
+name = "a"
+traffic = 0.5
+[[cluster]]
+name = "b"
+namespaces = ["batch"]
+[[link]]
+between = ["b", "a"]
+ms = 12
+price = 0.1
+[[pool]]
+name = "n"
+count = 3
+cpu = 8
+memory = "16Gi"
+idle_watts = 50
+full_watts = 150
+cluster = "a"
+[[pool]]
+name = "m"
+count = 3
+cpu = 8
+memory = "16Gi"
+idle_watts = 50
+full_watts = 150
+cluster = "b"
+"#;
+
+#[test]
+fn a_scenario_says_which_clusters_there_are_and_how_far_they_are() {
+    let scenario = Scenario::parse(CLUSTERS).unwrap();
+    let fleet = scenario.fleet().unwrap();
+    let prepared = scenario.prepare(&scenario.trace(&fleet).unwrap(), 3).unwrap();
+    let all = prepared.world.clusters.as_ref().unwrap();
+    let away = all.away(0, 1, std::time::Duration::ZERO);
+    assert_eq!((away.ms, away.price), (12.0, 0.05));
+    // Nobody is of the namespace that comes from b.
+    let homes = prepared.workload.pods.iter().map(|pod| all.home(prepared.workload.templates.first(), pod));
+    assert!(homes.into_iter().all(|home| home == Some(0)));
+    let policy = plimsoll_core::policy::by_name("home-first").unwrap();
+    let outcome = crate::simulation::run(prepared.setup(), policy, &mut crate::simulation::Nobody).unwrap();
+    let measures = outcome.measures;
+    assert!(measures.away_share.is_some() && measures.transfer_cost.is_some() && measures.latency_mean_ms.is_some());
+    assert_eq!(measures.cost, measures.transfer_cost);
+}
+
+#[test]
+fn clusters_that_make_no_sense_are_refused_with_what_would() {
+    let without = |line: &str| CLUSTERS.replace(line, "");
+    let cases = [
+        (CLUSTERS.replace("cluster = \"b\"", ""), "pool m: there is no cluster \"\"; there are a, b"),
+        (CLUSTERS.replace("cluster = \"b\"", "cluster = \"c\""), "pool m: there is no cluster \"c\"; there are a, b"),
+        (CLUSTERS.replace("[\"b\", \"a\"]", "[\"b\", \"c\"]"), "link between b and c: there is no cluster \"c\""),
+        (CLUSTERS.replace("[\"b\", \"a\"]", "[\"b\", \"b\"]"), "link between b and b: say once"),
+        (CLUSTERS.replace("= \"b\"", "= \"a\""), "cluster a: every cluster needs a name of its own"),
+        (CLUSTERS.replace("ms = 12", "ms = -1"), "link between b and a: ms: -1 makes no sense"),
+        (CLUSTERS.replace("traffic = 0.5", "traffic = -2"), "cluster a: traffic: -2 makes no sense"),
+        (
+            without("[[link]]\nbetween = [\"b\", \"a\"]\nms = 12\nprice = 0.1\n"),
+            "link: there is none between \"a\" and \"b\"",
+        ),
+    ];
+    for (text, expected) in cases {
+        let came = error(&text);
+        assert!(came.contains(expected), "expected {expected:?}, came {came:?}");
+    }
+}

@@ -40,6 +40,7 @@ impl Simulation<'_> {
             gpus: gpu.map(|gpu| (gpu.count, gpu.milli)),
             owner: Some(u64::from(record.owner)),
             latency_ms: template.and_then(|template| template.latency).map(|bears| (bears.soft_ms, bears.hard_ms)),
+            home: self.homes[pod].and_then(|home| self.engine.state().telemetry.clusters.at(home)),
         };
         let state = &mut self.engine.scheduler().state;
         if let Some(id) = state.pod_id(&uid) {
@@ -85,7 +86,7 @@ impl Simulation<'_> {
         self.machines[machine_index].running.push(pod as u32);
         self.machines[machine_index].spell += 1;
         self.plan_end(pod, self.machines[machine_index].speed);
-        self.feel(pod, machine_index, 1);
+        self.feel(pod, machine_index);
         self.refresh(machine_index);
         self.tell_busy(machine_index);
         self.calls_are_stale = true;
@@ -176,7 +177,7 @@ impl Simulation<'_> {
             known.running.swap_remove(at);
         }
         known.spell += 1;
-        self.feel(pod, machine, -1);
+        self.feel_no_more(pod);
         self.take_room(pod, machine, -1);
         self.pods[pod].gpus.clear();
         self.remove(pod)?;
@@ -247,41 +248,6 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    /// A pod is felt by users from a machine (1), or no longer (-1).
-    fn feel(&mut self, pod: usize, machine: usize, by: i64) {
-        let Some(ms) = self.user_latency(machine) else { return };
-        let record = &self.setup.workload.pods[pod];
-        let constraint =
-            self.setup.workload.templates.get(record.template as usize).and_then(|template| template.latency);
-        self.latency.change(self.now, ms, constraint, by);
-    }
-
-    /// Latency from a machine to users, as it was last told.
-    fn user_latency(&mut self, machine: usize) -> Option<f64> {
-        self.setup.world.latency.as_ref()?;
-        let node = self.machines[machine].node?;
-        self.engine.state().telemetry.node(node).latency_ms
-    }
-
-    /// The latency of a machine may have changed.
-    pub(super) fn latency_changes(&mut self, machine: usize) {
-        let Some(model) = &self.setup.world.latency else { return };
-        let known = &self.machines[machine];
-        let Some(node) = known.node else { return };
-        let ms = model.to_user(known.place(&self.setup.fleet.pools[known.pool]), self.now);
-        if self.engine.state().telemetry.node(node).latency_ms == Some(ms) {
-            return;
-        }
-        let running = known.running.clone();
-        for &pod in &running {
-            self.feel(pod as usize, machine, -1);
-        }
-        self.engine.scheduler().state.tell(node, |known| known.latency_ms = Some(ms));
-        for &pod in &running {
-            self.feel(pod as usize, machine, 1);
-        }
-    }
-
     /// Tells policies until when a machine is busy, where they may know.
     fn tell_busy(&mut self, machine: usize) {
         let known = &self.machines[machine];
@@ -292,34 +258,6 @@ impl Simulation<'_> {
         };
         let until = known.running.iter().map(end).max();
         self.engine.scheduler().state.tell(node, |known| known.busy_until = until);
-    }
-
-    /// Works out what calls between services take for a request, where there are any.
-    pub(super) fn refresh_calls(&mut self) {
-        let (workload, Some(model)) = (&self.setup.workload, &self.setup.world.latency) else { return };
-        if workload.calls.is_empty() {
-            return;
-        }
-        let mut machines_of: std::collections::BTreeMap<&str, Vec<usize>> = std::collections::BTreeMap::new();
-        for (index, machine) in self.machines.iter().enumerate() {
-            for &pod in &machine.running {
-                let template = workload.templates.get(workload.pods[pod as usize].template as usize);
-                if let Some(app) = template.and_then(|template| template.app.as_deref()) {
-                    machines_of.entry(app).or_default().push(index);
-                }
-            }
-        }
-        let place = |index: &usize| {
-            let machine = &self.machines[*index];
-            machine.place(&self.setup.fleet.pools[machine.pool])
-        };
-        let latency = workload.calls.iter().filter_map(|call| {
-            let (from, to) = (machines_of.get(call.from.as_str())?, machines_of.get(call.to.as_str())?);
-            let pairs = from.iter().flat_map(|a| to.iter().map(move |b| (a, b)));
-            let sum: f64 = pairs.map(|(a, b)| model.between(place(a), place(b), self.now)).sum();
-            Some(call.per_request * sum / (from.len() * to.len()) as f64)
-        });
-        self.call_latency = latency.sum();
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod agenda;
 mod course;
+mod felt;
 mod gpu;
 mod inputs;
 mod latency;
@@ -35,6 +36,7 @@ use crate::measures::{Measures, Series};
 use crate::workload::Workload;
 use agenda::{Agenda, Happening};
 use course::{Course, MACHINES_DRAWN};
+use felt::AwayMeter;
 use latency::LatencyMeter;
 use machines::{Machine, State, Yardstick};
 use meter::Meter;
@@ -117,6 +119,9 @@ pub struct Simulation<'a> {
     usage_factor: f64,
     meter: Meter,
     latency: LatencyMeter,
+    away: AwayMeter,
+    /// The cluster that each pod comes from, by its place among the clusters.
+    homes: Vec<Option<usize>>,
     call_latency: f64,
     /// Whether pods came or went since calls were looked at.
     calls_are_stale: bool,
@@ -184,6 +189,9 @@ impl<'a> Simulation<'a> {
             i64::try_from(sum / count).unwrap_or(i64::MAX)
         };
         let new_run = |(number, record)| PodRun::new(record, number, settings.seed);
+        let home = |record: &crate::workload::PodRecord| {
+            world.clusters.as_ref()?.home(workload.templates.get(record.template as usize), record)
+        };
         let mut simulation = Self {
             observer: Box::new(observer),
             engine,
@@ -201,6 +209,8 @@ impl<'a> Simulation<'a> {
             usage_factor: world.usage.factor(Duration::ZERO),
             meter: Meter::new(world.carbon.is_some(), world.price.is_some()),
             latency: LatencyMeter::default(),
+            away: AwayMeter::default(),
+            homes: workload.pods.iter().map(home).collect(),
             call_latency: 0.0,
             calls_are_stale: false,
             call_hours: 0.0,
@@ -227,6 +237,7 @@ impl<'a> Simulation<'a> {
     fn open(&mut self) -> Result<(), SimulationError> {
         let Inputs { fleet, world, settings, workload } = self.setup.clone();
         self.engine.scheduler().state.telemetry.expected = Arc::clone(&self.expected);
+        self.ways_change();
         if workload.templates.iter().any(|template| template.gpu.is_some()) {
             let class = gpu::class().map_err(SimulationError::Gpu)?;
             self.tell(Event::apply(class), || "the device class of GPUs".into())?;
@@ -300,6 +311,7 @@ impl<'a> Simulation<'a> {
         self.call_hours += self.call_latency * hours;
         self.waiting_hours += self.waiting as f64 * hours;
         self.meter.advance(to);
+        self.away.advance(hours);
         self.now = to;
         self.engine.scheduler().state.telemetry.now = to;
     }
@@ -318,6 +330,7 @@ impl<'a> Simulation<'a> {
                 self.warmed = self.readings();
                 self.meter.start_over();
                 self.latency.start_over(self.now);
+                self.away.start_over();
                 self.call_hours = 0.0;
                 (self.waiting_hours, self.gave_up) = (0.0, 0);
                 self.counts = Measures::default();
@@ -406,8 +419,9 @@ impl<'a> Simulation<'a> {
         let world = self.setup.world.clone();
         self.set_intensities();
         self.usage_factor = world.usage.factor(self.now);
+        let ways = self.ways_change();
         for machine in 0..self.machines.len() {
-            self.latency_changes(machine);
+            self.latency_changes(machine, ways);
             self.carbon_changes(machine);
             self.refresh(machine);
         }
@@ -483,6 +497,13 @@ impl<'a> Simulation<'a> {
         self.latency.read(self.now, &mut measures);
         if !self.setup.workload.calls.is_empty() && self.setup.world.latency.is_some() && measures.hours > 0.0 {
             measures.call_latency_ms = Some(self.call_hours / measures.hours);
+        }
+        if let Some(all) = &self.setup.world.clusters {
+            measures.away_share = self.away.share();
+            if all.has_prices() {
+                measures.transfer_cost = Some(self.away.cost());
+                measures.cost = Some(measures.cost.unwrap_or(0.0) + self.away.cost());
+            }
         }
         let counted = self.setup.workload.pods.iter().zip(&self.pods);
         let counted = counted.filter(|(record, _)| record.arrival >= self.measured_from);

@@ -1,5 +1,6 @@
 //! Pods as a run sees them, and the objects that the engine is told of.
 
+use super::felt::Felt;
 use crate::workload::{PodRecord, Template, Workload};
 use k8s_openapi::api::core::v1::{Container, Pod, PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -43,6 +44,8 @@ pub struct PodRun {
     pub was_placed: bool,
     /// Which GPUs of its machine it has.
     pub gpus: Vec<u16>,
+    /// How it is felt while it runs.
+    pub felt: Felt,
 }
 
 impl PodRun {
@@ -61,6 +64,7 @@ impl PodRun {
             made_anew: 0,
             was_placed: false,
             gpus: Vec::new(),
+            felt: Felt::default(),
         }
     }
 

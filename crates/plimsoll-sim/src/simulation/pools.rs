@@ -82,6 +82,7 @@ impl Simulation<'_> {
         let sleep_watts = self.setup.world.power.watts(&pool.machine.power, asleep);
         let price = self.setup.world.price.as_ref().map(|prices| prices.hourly(pool));
         let carbon = self.intensity(pool);
+        let cluster = self.engine.state().telemetry.clusters.find(&pool.cluster);
         let (power, gpus) = (Arc::clone(&pool.machine.power), self.machines[index].gpus.clone());
         self.engine.scheduler().state.tell(node, |known| {
             known.power = Some(power);
@@ -89,9 +90,10 @@ impl Simulation<'_> {
             known.price = price;
             known.carbon = carbon;
             known.gpus = gpus;
+            known.cluster = cluster;
         });
         self.tell_awake(index);
-        self.latency_changes(index);
+        self.latency_changes(index, false);
         self.refresh(index);
         if pool.scaling.is_some() {
             self.becomes_empty(index);

@@ -84,6 +84,7 @@ impl Simulation<'_> {
             ..Readings::default()
         };
         self.meter.accrued(&mut now);
+        now.cost += self.away.cost();
         self.latency.accrued(self.now, &mut now);
         self.warmed + now
     }

@@ -2,6 +2,7 @@
 
 pub mod carbon;
 pub mod catalogue;
+pub mod clusters;
 pub mod latency;
 pub mod power;
 pub mod price;
@@ -25,6 +26,8 @@ pub struct World {
     pub usage: Box<dyn usage::Usage>,
     /// How hot machines may get; none if that is no matter.
     pub thermal: Option<Box<dyn thermal::Thermal>>,
+    /// The clusters; none if there is one alone.
+    pub clusters: Option<clusters::Federation>,
 }
 
 impl Default for World {
@@ -36,6 +39,7 @@ impl Default for World {
             latency: None,
             usage: Box::new(usage::AsRequested),
             thermal: None,
+            clusters: None,
         }
     }
 }
@@ -45,6 +49,7 @@ impl World {
     pub fn next_change(&self, now: Duration) -> Option<Duration> {
         let carbon = self.carbon.as_ref().and_then(|model| model.next_change(now));
         let latency = self.latency.as_ref().and_then(|model| model.next_change(now));
-        [carbon, latency, self.usage.next_change(now)].into_iter().flatten().min()
+        let clusters = self.clusters.as_ref().and_then(|all| all.next_change(now));
+        [carbon, latency, clusters, self.usage.next_change(now)].into_iter().flatten().min()
     }
 }

@@ -39,6 +39,8 @@ pub struct Apprentice {
     pub catalogue: Option<PathBuf>,
     /// What nodes are like.
     pub nodes: Vec<NodeSection>,
+    /// Which of them stand for other clusters.
+    pub clusters: plimsoll_kube::remote::Clusters,
     /// The weights in force.
     pub objectives: plimsoll_learn::reward::SharedObjectives,
 }

@@ -104,6 +104,7 @@ const COLUMNS: &[Column] = &[
     ("x BOUND", |row| Some(row.kw_ratio), true),
     ("CO2 KG", |row| row.measures.co2_kg, false),
     ("COST", |row| row.measures.cost, false),
+    ("AWAY", |row| row.measures.away_share, false),
     ("CPU USED", |row| Some(row.measures.cpu_utilization), true),
     ("SPREAD", |row| Some(row.measures.cpu_spread), true),
     ("GPU FRAG", |row| row.measures.gpu_fragmentation, false),

@@ -205,8 +205,9 @@ fn power(args: &Args, section: &Section, nodes: &[Node], findings: &mut Findings
             );
         }
     };
-    let kind_of = |node: &Node| kinds.iter().find(|kind| kind.is_kind_of(node));
-    let unknown = nodes.iter().filter(|node| kind_of(node).is_none_or(|kind| kind.power.is_none())).count();
+    let kind_of = |node: &Node| kinds.list.iter().find(|kind| kind.is_kind_of(node));
+    let machines = nodes.iter().filter(|node| !kinds.clusters.is_virtual(node));
+    let unknown = machines.filter(|node| kind_of(node).is_none_or(|kind| kind.power.is_none())).count();
     match unknown {
         0 if nodes.is_empty() => Ok(()),
         0 => findings.good("power", "the curve of every node is known"),

@@ -19,7 +19,7 @@ use plimsoll_kube::run::{Parts, RunError, run as schedule};
 use plimsoll_kube::survey::Ranked;
 use plimsoll_kube::trace::Tracer;
 use plimsoll_kube::twin::{Begin, Twin};
-use plimsoll_kube::world::NodeKind;
+use plimsoll_kube::world::NodeKinds;
 use plimsoll_learn::policy::MultiObjective;
 use plimsoll_learn::reward::{Objectives, SharedObjectives};
 use plimsoll_server::App;
@@ -121,7 +121,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let begin = || Twin::start(client.clone(), configuration, kinds.clone(), Vec::new(), Begin::Anew);
     let twin = (is_served && args.compare).then(begin);
     if is_served {
-        let (client, kinds, objectives, twin) = (&client, &kinds[..], &objectives, twin.as_ref());
+        let (client, kinds, objectives, twin) = (&client, &kinds, &objectives, twin.as_ref());
         let served = Served { args, configuration, section, client, kinds, objectives, twin };
         let url = served.serve(&policies, &inbox, store, &metrics, &ready, stop.clone()).await?;
         out.note(&format!("API, dashboard, health and metrics at {url}"));
@@ -169,7 +169,7 @@ struct Served<'a> {
     configuration: &'a Configuration,
     section: &'a Section,
     client: &'a Client,
-    kinds: &'a [NodeKind],
+    kinds: &'a NodeKinds,
     objectives: &'a SharedObjectives,
     /// The cluster as it would be under the default policy, if that is wanted.
     twin: Option<&'a Twin>,
@@ -195,7 +195,7 @@ impl Served<'_> {
             section,
             named: policies.iter().map(|ranked| ranked.policy.clone()).collect(),
             client: client.clone(),
-            kinds: self.kinds.to_vec(),
+            kinds: self.kinds.clone(),
             twin: self.twin.map(|twin| Arc::clone(twin.told())),
             data: data.clone(),
             objectives: self.objectives.clone(),
@@ -213,6 +213,7 @@ impl Served<'_> {
                 folder,
                 catalogue: section.catalogue.as_ref().map(|file| folder_of(args).join(file)),
                 nodes: section.nodes.clone(),
+                clusters: self.kinds.clusters.clone(),
                 objectives: self.objectives.clone(),
             };
             tokio::spawn(apprentice.run());

@@ -6,6 +6,7 @@
 mod adviser;
 mod beside;
 mod cluster;
+mod clusters;
 mod devices;
 mod filters;
 mod input;

@@ -1,4 +1,5 @@
 mod behaviour;
+mod clusters;
 mod laws;
 mod stepping;
 
