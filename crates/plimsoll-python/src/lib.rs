@@ -4,9 +4,6 @@
 //! It is called by the package's own Python code, which gives it whole arguments and makes objects of the JSON that it answers with; people
 //! use the package (`python/plimsoll`). Long calls let other threads of Python run. What goes wrong is an exception with our message.
 
-// PyO3's macros write the code by which Python calls us, and that is unsafe; none of ours is.
-#![allow(unsafe_code)]
-
 mod environments;
 mod errors;
 mod federation;
