@@ -30,7 +30,7 @@ name = "rollouts"
 [workload.generate]
 kind = "poisson"
 pods_per_hour = 600
-hours = 12
+hours = 3
 [[pool]]
 name = "small"
 count = 60
@@ -57,7 +57,7 @@ GOAL = 1.6
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--turns", type=int, default=7)
+    options.add_argument("--turns", type=int, default=5)
     args = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scenario.toml"

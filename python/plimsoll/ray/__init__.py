@@ -4,13 +4,21 @@
     plimsoll.ray.tune("scenario.toml", address="auto")
 """
 
-try:
-    import ray as _ray  # noqa: F401
-except ImportError as error:
-    raise ImportError("plimsoll.ray needs Ray: pip install 'plimsoll[ray]'") from error
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from .crew import Crew, LostWorkers
-from .search import tune
-from .training import train
+if TYPE_CHECKING:
+    from .crew import Crew, LostWorkers
+    from .search import tune
+    from .training import train
 
 __all__ = ["Crew", "LostWorkers", "train", "tune"]
+
+_MODULES = {"Crew": ".crew", "LostWorkers": ".crew", "train": ".training", "tune": ".search"}
+
+
+def __getattr__(name: str) -> Any:
+    """Ray is imported when it is needed, so that the command can say that it is missing."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name], __name__), name)

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ray
-from ray.exceptions import RayError, RayTaskError
+try:
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+except ImportError as error:
+    raise ImportError("training on a cluster needs Ray: pip install 'plimsoll[ray]'") from error
 
 from .. import _engine
 from ..training import Job, Result, Stage

@@ -4,10 +4,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import ray
-
 from .. import training
-from .crew import Crew, Play
+from .crew import Crew, Play, ray
 
 
 def connect(address: str | None, workers: int) -> None:

@@ -7,14 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 # The third, meant for other systems, has Ray stay on loopback; by the fourth, workers are as urgent as the learner. All are read when Ray is imported, and by the processes of the tests.
 os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_worker_niceness": "0"}
 
-ray = pytest.importorskip("ray", reason="Ray is not installed; make test-ray brings it along")
-from ray.cluster_utils import Cluster
 
 STORE = 80_000_000
 """Bytes of an object store; the least that Ray takes is a little less."""
@@ -55,8 +54,11 @@ def scenario(cluster: str, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def two_nodes() -> Iterator[Cluster]:
+def two_nodes() -> Iterator[Any]:
     """A cluster of two nodes with a core each; this process is connected to it."""
+    import ray
+    from ray.cluster_utils import Cluster
+
     node = {"num_cpus": 1, "object_store_memory": STORE, "node_ip_address": "127.0.0.1"}
     made = Cluster(initialize_head=True, head_node_args=node | {"include_dashboard": False})
     made.add_node(**node)
