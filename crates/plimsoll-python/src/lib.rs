@@ -39,5 +39,6 @@ mod _engine {
 
     /// The version of Plimsoll.
     #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "this is what Python calls it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }
