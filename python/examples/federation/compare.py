@@ -102,21 +102,21 @@ def main() -> int:
     def mean(pairs) -> float:
         return 100 * statistics.mean(table[name][label]["relative"] for name, label in pairs)
 
-    together = mean((name, "federated") for name in CLUSTERS)
-    summary = {
-        "each at home": mean((name, f"own model of {name}") for name in CLUSTERS),
-        "federated": together,
-        "pooled": mean((name, "pooled") for name in CLUSTERS),
-    }
+    summary = {label: mean((name, label) for name in CLUSTERS) for label in ("federated", "pooled")}
+    summary["each at home"] = mean((name, f"own model of {name}") for name in CLUSTERS)
+    print("\nmeans over the clusters: " + ", ".join(f"{label} {value:+.2f} %" for label, value in summary.items()))
+    print("\nmeans over the clusters that a model was not trained on, beside the federated one there\n")
+    print("| trained by | own model | its network, with the predictor from there | federated |\n|---|---|---|---|")
+    away: dict[str, list[float]] = {}
     for other in CLUSTERS:
-        summary[f"own model of {other}, at the others'"] = mean((name, f"own model of {other}") for name in CLUSTERS if name != other)
-        summary[f"network of {other}, at the others'"] = mean((name, f"network of {other}") for name in CLUSTERS if name != other)
-    print("\nmeans over clusters")
-    for label, value in summary.items():
-        print(f"  {label}: {value:+.2f} %")
-    better = all(together < value for label, value in summary.items() if "at the others'" in label)
-    print(f"\nthe federated network is {'better' if better else 'not better'} on average than each cluster's own is at the others'")
-    (out / "report.json").write_text(json.dumps({"table": table, "means": summary, "better": better}, indent=2) + "\n")
+        elsewhere = [name for name in CLUSTERS if name != other]
+        away[other] = [mean((name, label) for name in elsewhere) for label in (f"own model of {other}", f"network of {other}", "federated")]
+        print(f"| {other} | " + " | ".join(f"{value:+.2f}" for value in away[other]) + " |")
+    own, networks, together = (statistics.mean(values) for values in zip(*away.values(), strict=True))
+    print(f"| all | {own:+.2f} | {networks:+.2f} | {together:+.2f} |")
+    beaten = [other for other, (model, _, federated) in away.items() if federated < model]
+    print(f"\nat the others', the federated model is better than the own model of: {', '.join(beaten) or 'none'}; on average over all, {together:+.2f} % against {own:+.2f} %")
+    (out / "report.json").write_text(json.dumps({"table": table, "means": summary, "away": away, "beaten": beaten}, indent=2) + "\n")
     return 0
 
 

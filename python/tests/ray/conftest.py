@@ -11,9 +11,18 @@ from typing import Any
 
 import pytest
 
-# The third, meant for other systems, has Ray stay on loopback; by the fourth, workers are as urgent as the learner. All are read when Ray is imported, and by the processes of the tests.
-os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_worker_niceness": "0"}
-
+# Read when Ray is imported, and by the processes that tests start.
+os.environ |= {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Meant for other systems; here it has Ray stay on loopback.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # Workers are as urgent as the learner.
+    "RAY_worker_niceness": "0",
+    # On a busy machine, a node takes its time to start.
+    "RAY_agent_register_timeout_ms": "180000",
+    "RAY_raylet_start_wait_time_s": "180",
+}
 
 STORE = 80_000_000
 """Bytes of an object store; the least that Ray takes is a little less."""
