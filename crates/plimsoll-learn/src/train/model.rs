@@ -30,17 +30,22 @@ pub struct Order<'a> {
 impl TrainingCard {
     /// That of a training by a scenario; steps are not known yet.
     pub fn of(scenario: &Scenario, spec: &LearnSpec, command: String) -> Result<Self, LearnError> {
+        Ok(Self::named(&scenario.name, spec::fingerprint(scenario)?, spec, command))
+    }
+
+    /// The same, of a scenario of another kind, which has this name and fingerprint.
+    pub fn named(scenario: &str, fingerprint: String, spec: &LearnSpec, command: String) -> Self {
         let window = spec.train.window.map_or_else(|| "all".to_owned(), |window| window.to_string());
-        Ok(Self {
+        Self {
             agent: spec.agent.name.clone(),
-            scenario: scenario.name.clone(),
-            scenario_hash: spec::fingerprint(scenario)?,
+            scenario: scenario.to_owned(),
+            scenario_hash: fingerprint,
             seed: spec.seed,
             windows: spec.train.samples.iter().map(|sample| format!("{window} sample {sample}")).collect(),
             steps: 0,
             command,
             version: env!("CARGO_PKG_VERSION").into(),
-        })
+        }
     }
 }
 

@@ -6,12 +6,14 @@ use crate::figures::short;
 #[cfg(all(feature = "live", target_os = "linux"))]
 use crate::live::training::{LiveArgs, LiveFile, LiveTraining, Mode, Tried};
 use crate::output::{HEADING, Output, table};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-use plimsoll_learn::model::{Card, TrainingCard};
+use plimsoll_learn::model::TrainingCard;
+#[cfg(all(feature = "live", target_os = "linux"))]
 use plimsoll_learn::models;
-use plimsoll_learn::spec::{self, LearnSpec};
-use plimsoll_learn::train::{self, Checkpoints, Identity, Observer, Progress, Settings, TRAINING_FOLDER, Trained};
+use plimsoll_learn::spec::LearnSpec;
+use plimsoll_learn::train::model::{Order, make};
+use plimsoll_learn::train::{Observer, Progress, Trained};
 use plimsoll_learn::workshop::{self, Learner};
 use plimsoll_sim::scenario::Scenario;
 use std::io::Write;
@@ -72,7 +74,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     let mut spec = LearnSpec::read(&scenario)?;
     override_by(&args, &mut spec);
     let learner = workshop::learner(&scenario, &spec)?;
-    let training = training_card(&args, &scenario.name, spec::fingerprint(&scenario)?, &spec);
+    let training = TrainingCard::of(&scenario, &spec, command(&args))?;
     learn(&args, &spec, learner, &training, out)?;
     writeln!(out, "measure it with: plimsoll evaluate {} {}", args.out.display(), args.scenario.display())?;
     Ok(Verdict::Good)
@@ -99,7 +101,7 @@ fn on_cluster(args: &Args, out: &mut Output) -> Result<Verdict> {
     let spec = file.learn.clone();
     let mut cluster = LiveTraining::start(&args.on_cluster, file, None)?;
     let name = args.scenario.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let training = training_card(args, &name, hash, &spec);
+    let training = TrainingCard::named(&name, hash, &spec, command(args));
     learn(args, &spec, Box::new(cluster.learner()?), &training, out)?;
     writeln!(out, "test it with: {} --mode test", training.command)?;
     Ok(Verdict::Good)
@@ -152,41 +154,21 @@ fn learn(
     training: &TrainingCard,
     out: &mut Output,
 ) -> Result<()> {
-    let card = |card: Card, steps: u64| Card {
-        name: models::name(&args.out),
-        training: TrainingCard { steps, ..training.clone() },
-        ..card
-    };
-    let identity = Identity::of(&card(learner.card(), 0));
-    let checkpoints = Checkpoints::new(&args.out.join(TRAINING_FOLDER));
-    if args.resume
-        && checkpoints.list()?.is_empty()
-        && models::read_card(&args.out).is_ok_and(|there| Identity::of(&there) == identity)
-    {
-        out.note(&format!("{} is trained to its end: there is nothing to resume", args.out.display()));
-        return Ok(());
-    }
-    if let Some(from) = &args.from {
-        let own = learner.card();
-        models::go_on_from(from, &own, learner.agent())?;
-        out.note(&format!("beginning with {}", from.display()));
-    }
     let bar = if args.quiet { ProgressBar::hidden() } else { progress_bar() };
     let mut watcher = Watcher { bar, out, is_told: args.progress.is_some(), told: None, last: None };
     let clock = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let settings = Settings {
+    let order = Order {
         folder: &args.out,
-        identity: &identity,
-        checkpoint_every: spec.checkpoint.every.0,
+        training,
+        from: args.from.as_deref(),
         resume: args.resume,
+        checkpoint_every: spec.checkpoint.every.0,
         clock: &clock,
     };
-    let trained = train::train(learner.agent(), &settings, &mut watcher)?;
+    let trained = make(learner.as_mut(), &order, &mut watcher)?;
     watcher.bar.finish_and_clear();
+    let Some(trained) = trained else { return Ok(()) };
     let took = watcher.last.as_ref().map(|progress| progress.elapsed).unwrap_or_default();
-    models::save(&args.out, &card(learner.card(), trained.report.steps), &trained.weights)
-        .with_context(|| format!("{}: the model cannot be stored", args.out.display()))?;
-    checkpoints.clear()?;
     print(args, &trained, took, out)
 }
 
@@ -205,8 +187,8 @@ fn print(args: &Args, trained: &Trained, took: Duration, out: &mut Output) -> Re
     Ok(())
 }
 
-fn training_card(args: &Args, scenario: &str, scenario_hash: String, spec: &LearnSpec) -> TrainingCard {
-    let window = spec.train.window.map_or_else(|| "all".to_owned(), |window| window.to_string());
+/// How this training is asked for once more.
+fn command(args: &Args) -> String {
     let mut command = format!("plimsoll train {} --out {}", args.scenario.display(), args.out.display());
     if let Some(from) = &args.from {
         command.push_str(&format!(" --from {}", from.display()));
@@ -224,16 +206,7 @@ fn training_card(args: &Args, scenario: &str, scenario_hash: String, spec: &Lear
     if args.on_cluster.live {
         command.push_str(" --live");
     }
-    TrainingCard {
-        agent: spec.agent.name.clone(),
-        scenario: scenario.to_owned(),
-        scenario_hash,
-        seed: spec.seed,
-        windows: spec.train.samples.iter().map(|sample| format!("{window} sample {sample}")).collect(),
-        steps: 0,
-        command,
-        version: env!("CARGO_PKG_VERSION").into(),
-    }
+    command
 }
 
 fn progress_bar() -> ProgressBar {
