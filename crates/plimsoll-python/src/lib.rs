@@ -33,5 +33,6 @@ mod _engine {
 
     /// The version of Plimsoll.
     #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "Python calls it so")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }
