@@ -12,8 +12,9 @@ name = "first"
 
 [workload.generate]
 kind = "poisson"
-pods_per_hour = 120
+pods_per_hour = 60
 hours = 12
+lifetime = { kind = "exponential", mean_s = 900 }
 
 [[pool]]
 name = "worker"

@@ -9,12 +9,13 @@ name = "small"
 kind = "poisson"
 pods_per_hour = 60
 hours = 4
+lifetime = { kind = "exponential", mean_s = 1200 }
 
 [[pool]]
 name = "worker"
 count = 5
-cpu = 8
-memory = "32Gi"
+cpu = 16
+memory = "64Gi"
 idle_watts = 60
 full_watts = 180
 """
@@ -40,7 +41,7 @@ baselines = ["default", "best-fit"]
 
 @pytest.fixture
 def cluster() -> str:
-    """Five nodes and four hours of pods."""
+    """Five nodes and four hours of pods, all of which find room."""
     return CLUSTER
 
 

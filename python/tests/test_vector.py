@@ -45,9 +45,9 @@ def test_it_steps_as_gymnasiums_own_vector_of_single_clusters(cluster, kind):
     assert ends >= 3
 
 
-def test_equal_seeds_give_equal_walks_on_any_number_of_clusters_at_once(cluster):
+def test_equal_seeds_give_equal_walks_and_others_do_not(cluster):
     def walk(seed):
-        envs = plimsoll.VectorEnvironment(cluster, 4, kind="arena", samples=[1, 2, 3, 4])
+        envs = plimsoll.VectorEnvironment(cluster, 4, kind="arena", samples=range(1, 17))
         rng = np.random.default_rng(0)
         _, info = envs.reset(seed=seed)
         seen = []

@@ -58,12 +58,11 @@ impl Program {
         let speed = (86_400.0 / seconds).floor().to_string();
         let mut child = Command::new(&arguments.plimsoll)
             .args(["demo", "--listen", "127.0.0.1:0", "--no-browser", "--speed", &speed])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("{} cannot be started", arguments.plimsoll.display()))?;
-        let errors = child.stderr.take().context("no standard error")?;
-        let mut lines = BufReader::new(errors).lines();
+        let output = child.stdout.take().context("no standard output")?;
+        let mut lines = BufReader::new(output).lines();
         let address = loop {
             let line = lines.next().context("it ended before it served")??;
             if let Some((_, rest)) = line.split_once("http://") {
