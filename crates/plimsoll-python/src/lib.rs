@@ -39,10 +39,6 @@ mod _engine {
 
     /// The version of Plimsoll.
     #[pymodule_export]
-<<<<<<< HEAD
     #[expect(non_upper_case_globals, reason = "this is what Python calls it")]
-=======
-    #[allow(non_upper_case_globals, reason = "Python calls it so")]
->>>>>>> python
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }

@@ -102,21 +102,12 @@ pub fn read_card(folder: PathBuf) -> PyResult<String> {
     errors::json(&models::read_card(&folder).map_err(errors::learn)?)
 }
 
-<<<<<<< HEAD
 /// A tensor by its name: its shape, and its numbers.
 type Named<'py> = (String, Vec<usize>, Bound<'py, PyArray1<f32>>);
 
 /// The weights of the model in a folder: names, shapes and numbers.
 #[pyfunction]
 pub fn read_weights(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Named<'_>>> {
-=======
-/// A name, a shape and numbers.
-type NamedArray<'py> = (String, Vec<usize>, Bound<'py, PyArray1<f32>>);
-
-/// The weights of the model in a folder: names, shapes and numbers.
-#[pyfunction]
-pub fn read_weights(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<NamedArray<'_>>> {
->>>>>>> python
     let weights = model::read_weights(&folder.join(WEIGHTS_FILE)).map_err(errors::learn)?;
     Ok(weights.into_iter().map(|(name, Tensor { shape, data })| (name, shape, PyArray1::from_vec(py, data))).collect())
 }
