@@ -111,6 +111,10 @@ fn section(page: &mut String, name: &str, rows: &[&Row]) {
     let rate_of = |who| rows.iter().find(|row| row.contestant == who).map(|row| medians(row).rate);
     let (stock, null) = (rate_of(Contestant::Stock), rate_of(Contestant::NullBinder));
     for row in rows {
+        if let Some(failed) = row.failed.as_ref().filter(|_| row.rounds.is_empty()) {
+            let _ = writeln!(page, "| {} | {failed} | | | | | | | | | |", row.contestant.name());
+            continue;
+        }
         let Figures { rate, told_rate, first_s, p50_s, p99_s, all_s, cpu_us, memory_mib, .. } = medians(row);
         let told = told_rate.map_or("-".into(), |rate| format!("{rate:.0}"));
         let against = stock.map_or("-".into(), |stock| format!("{:.1} x", rate / stock));
@@ -129,7 +133,7 @@ fn processor_time(page: &mut String, rows: &[&Row]) {
     page.push_str(
         "\nProcessor time a pod, by program:\n\n| | scheduler | kube-apiserver | etcd |\n|---|---|---|---|\n",
     );
-    for row in rows {
+    for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
         let Figures { cpu_us, api_server_us, etcd_us, .. } = medians(row);
         let [own, api_server, etcd] = [cpu_us, api_server_us, etcd_us].map(|microseconds| microseconds / 1000.0);
         let _ = writeln!(page, "| {} | {own:.2} ms | {api_server:.2} ms | {etcd:.2} ms |", row.contestant.name());
