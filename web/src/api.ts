@@ -190,6 +190,8 @@ export interface Preview {
   then: Outcome;
   pods: number;
   seconds: number;
+  /** Whether the policy that these weights decide for ranks. */
+  ranks: boolean;
 }
 
 export interface Job<T = unknown> {

@@ -178,7 +178,7 @@ export function routes(options: Options, cluster: Synthetic, send: (event: strin
           latency_ms: 17.4 * (1.1 - 0.4 * w.latency),
           refused: 0,
         };
-        return job('preview', 1.2, { now, then, pods: 2400, seconds: 21_600 });
+        return job('preview', 1.2, { now, then, pods: 2400, seconds: 3, ranks: true });
       }
       case 'GET /v1/jobs': {
         const found = jobs.get(id ?? '');
@@ -209,6 +209,7 @@ export function routes(options: Options, cluster: Synthetic, send: (event: strin
               path: 'reports/thesis-1.html',
             },
           ],
+          kinds: ['thesis', 'qtable'],
         };
       case 'POST /v1/experiments':
         return job(body.kind, 1.5, null);

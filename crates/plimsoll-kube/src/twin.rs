@@ -4,14 +4,15 @@
 use crate::driver::{Inbox, Input};
 use crate::run::Watches;
 use crate::survey::watts;
-use crate::world::{NodeKinds, World, is_placed};
+use crate::world::{Measured, NodeKinds, World, is_placed};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use plimsoll_core::config::Configuration;
 use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object};
 use plimsoll_core::policy::Policy;
-use plimsoll_core::state::pod_key;
+use plimsoll_core::state::{ClusterState, pod_key};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -19,6 +20,8 @@ use tokio::sync::mpsc;
 
 /// How often it tells what it has to tell.
 const TELL: Duration = Duration::from_secs(1);
+/// How long twins may take to place all pods.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Inputs that are taken in at once.
 const BATCH: usize = 512;
 
@@ -51,6 +54,20 @@ pub struct Whole {
 }
 
 impl Whole {
+    /// What the nodes of a cluster come to together.
+    pub fn of_state(state: &ClusterState) -> Self {
+        Self::of(state.nodes().map(|node| {
+            let known = state.telemetry.node(node.id);
+            Part {
+                pods: node.pods.len(),
+                cpu_m: [node.requested.cpu, node.allocatable.cpu],
+                watts: watts(node, known),
+                latency_ms: known.latency_ms,
+                is_virtual: known.is_virtual(),
+            }
+        }))
+    }
+
     /// What nodes come to together.
     pub fn of(parts: impl Iterator<Item = Part>) -> Self {
         let (mut watts, mut active_nodes, mut shares) = (Some(0.0), 0, Vec::new());
@@ -129,6 +146,22 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Milliseconds to users, as measured, by node.
+pub type Latencies = Arc<dyn Fn() -> BTreeMap<String, f64> + Send + Sync>;
+
+/// The cluster that there are twins of.
+#[derive(Clone)]
+pub struct Site {
+    /// How it is watched.
+    pub client: Client,
+    /// The profiles of pods that are placed.
+    pub configuration: Configuration,
+    /// What its nodes are like.
+    pub kinds: NodeKinds,
+    /// How far its nodes are from users. What pods use of them is not asked for: it is used where the pods really are.
+    pub latencies: Latencies,
+}
+
 /// A cluster as it would be under other policies, on a thread of its own. It ends when it is dropped.
 pub struct Twin {
     told: Arc<Told>,
@@ -136,18 +169,13 @@ pub struct Twin {
 }
 
 impl Twin {
-    /// Starts a twin of a cluster for these profiles, which decide as kube-scheduler does unless a policy is given, on nodes of these kinds. It watches the
-    /// cluster by itself: who schedules is not slowed by it.
-    pub fn start(
-        client: Client,
-        configuration: &Configuration,
-        kinds: NodeKinds,
-        policies: Vec<(String, Box<dyn Policy>)>,
-        begin: Begin,
-    ) -> Self {
+    /// Starts a twin of a cluster, whose profiles decide as kube-scheduler does unless a policy is given. It watches the cluster by itself: who schedules is not
+    /// slowed by it.
+    pub fn start(site: &Site, policies: Vec<(String, Box<dyn Policy>)>, begin: Begin) -> Self {
         let (inbox, inputs) = Inbox::new();
-        let watches = Watches::all(client, inbox);
-        let inner = Inner::new(configuration, kinds, policies, begin, watches.kinds());
+        let watches = Watches::all(site.client.clone(), inbox);
+        let mut inner = Inner::new(&site.configuration, &site.kinds, policies, begin, watches.kinds());
+        inner.latencies = Arc::clone(&site.latencies);
         let told = Arc::clone(&inner.told);
         let runtime = Handle::current();
         tokio::task::spawn_blocking(move || runtime.block_on(inner.run(inputs)));
@@ -158,11 +186,27 @@ impl Twin {
     pub fn told(&self) -> &Arc<Told> {
         &self.told
     }
+
+    /// What twins have to tell once they have placed what can be placed.
+    pub async fn settled<const N: usize>(twins: &[Self; N]) -> Result<[Account; N], String> {
+        let begun = Instant::now();
+        loop {
+            tokio::time::sleep(TELL / 4).await;
+            let accounts = twins.each_ref().map(|twin| twin.told.account());
+            if accounts.iter().all(|account| account.is_ready) {
+                return Ok(accounts);
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("the pods were not placed within {} seconds", PATIENCE.as_secs()));
+            }
+        }
+    }
 }
 
 struct Inner {
     engine: Engine,
     world: World,
+    latencies: Latencies,
     profiles: Vec<String>,
     begin: Begin,
     /// Kinds whose objects are not all known yet.
@@ -177,7 +221,7 @@ struct Inner {
 impl Inner {
     fn new(
         configuration: &Configuration,
-        kinds: NodeKinds,
+        kinds: &NodeKinds,
         policies: Vec<(String, Box<dyn Policy>)>,
         begin: Begin,
         unsynced: usize,
@@ -190,7 +234,8 @@ impl Inner {
         }
         Self {
             engine,
-            world: World::new(kinds),
+            world: World::new(kinds.clone()),
+            latencies: Arc::new(BTreeMap::new),
             profiles: configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect(),
             begin,
             unsynced,
@@ -219,12 +264,21 @@ impl Inner {
             if self.unsynced > 0 {
                 continue;
             }
+            let is_due = last.elapsed() >= TELL;
+            if is_due {
+                self.measure();
+            }
             self.decide();
-            if last.elapsed() >= TELL {
+            if is_due {
                 last = Instant::now();
                 self.told.set(self.account());
             }
         }
+    }
+
+    fn measure(&mut self) {
+        let measured = |(node, latency)| (node, Measured { latency_ms: Some(latency), ..Measured::default() });
+        self.world.measured(&mut self.engine, (self.latencies)().into_iter().map(measured).collect());
     }
 
     fn take(&mut self, event: Event) {
@@ -291,24 +345,10 @@ impl Inner {
         let Counts { active, backoff, unschedulable, .. } = self.engine.counts();
         Account {
             is_ready: active == 0,
-            whole: self.whole(),
+            whole: Whole::of_state(self.engine.state()),
             placed: self.placed,
             waiting: active + backoff + unschedulable,
         }
-    }
-
-    fn whole(&self) -> Whole {
-        let state = self.engine.state();
-        Whole::of(state.nodes().map(|node| {
-            let known = state.telemetry.node(node.id);
-            Part {
-                pods: node.pods.len(),
-                cpu_m: [node.requested.cpu, node.allocatable.cpu],
-                watts: watts(node, known),
-                latency_ms: known.latency_ms,
-                is_virtual: known.is_virtual(),
-            }
-        }))
     }
 }
 
@@ -354,7 +394,7 @@ mod tests {
     }
 
     fn twin(policies: Vec<(String, Box<dyn Policy>)>, begin: Begin) -> Inner {
-        Inner::new(&Configuration::default(), NodeKinds::default(), policies, begin, 1)
+        Inner::new(&Configuration::default(), &NodeKinds::default(), policies, begin, 1)
     }
 
     #[test]
@@ -364,13 +404,20 @@ mod tests {
             twin.take(event);
         }
         twin.decide();
-        assert_eq!(twin.whole(), Whole { watts: None, active_nodes: 2, balance: 0.0, latency_ms: None });
+        assert_eq!(
+            Whole::of_state(twin.engine.state()),
+            Whole { watts: None, active_nodes: 2, balance: 0.0, latency_ms: None }
+        );
         assert_eq!((twin.account().placed, twin.account().waiting, lock(&twin.told.places).len()), (2, 0, 2));
         // What is told of a pod again moves nothing; its end frees its place.
         twin.take(Event::apply(pod("p", Some("a"))));
         twin.take(Event::delete(pod("q", Some("a"))));
         twin.decide();
-        assert_eq!(twin.whole().active_nodes, 1);
+        assert_eq!(Whole::of_state(twin.engine.state()).active_nodes, 1);
+        // How far nodes are is as true of the cluster in thought.
+        twin.latencies = Arc::new(|| BTreeMap::from([("a".to_owned(), 7.0), ("b".to_owned(), 7.0)]));
+        twin.measure();
+        assert_eq!(Whole::of_state(twin.engine.state()).latency_ms, Some(7.0));
     }
 
     #[test]
@@ -382,11 +429,14 @@ mod tests {
         }
         twin.unsynced = 0;
         twin.decide();
-        assert_eq!((twin.whole().active_nodes, twin.placed), (2, 0), "nobody moves");
+        assert_eq!((Whole::of_state(twin.engine.state()).active_nodes, twin.placed), (2, 0), "nobody moves");
         twin.take(Event::delete(pod("q", Some("b"))));
         // The other scheduler has spread it; this one does not.
         twin.take(Event::apply(pod("r", Some("b"))));
         twin.decide();
-        assert_eq!((twin.whole().active_nodes, twin.told.place("r").as_deref()), (1, Some("a")));
+        assert_eq!(
+            (Whole::of_state(twin.engine.state()).active_nodes, twin.told.place("r").as_deref()),
+            (1, Some("a"))
+        );
     }
 }

@@ -8,6 +8,7 @@ use crate::spec::{HeldOut, LearnSpec, Objective};
 use crate::workshop::{self, Learner};
 use plimsoll_sim::compare::{Case, PreparedCase};
 use plimsoll_sim::report::catalogue::{self, Better, Entry};
+use plimsoll_sim::report::statistics::paired;
 use plimsoll_sim::scenario::Scenario;
 use plimsoll_sim::simulation::Nobody;
 use rayon::prelude::*;
@@ -15,12 +16,14 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// How a model in training does on what it is not trained on.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Environment steps so far.
     pub steps: u64,
     /// The mean of the objective over the held-out cases.
     pub figure: f64,
+    /// The objective on each of them.
+    pub cases: Vec<f64>,
 }
 
 /// What came of both trainings.
@@ -36,21 +39,43 @@ pub struct Transfer {
     pub transferred: Vec<Point>,
 }
 
+/// What counts as the same: so much of what training from nothing gains over its beginning.
+const SAME: f64 = 0.95;
+/// Any will do; it is fixed so that a comparison is the same each time.
+const SEED: u64 = 20_260_101;
+
 impl Transfer {
     /// What training from nothing came to, at its end.
-    pub fn goal(&self) -> Option<Point> {
-        self.scratch.last().copied()
+    pub fn goal(&self) -> Option<&Point> {
+        self.scratch.last()
     }
 
-    /// The first point of the other that is as good, if there is one.
-    pub fn reached(&self) -> Option<Point> {
+    /// The first point of the other whose mean is as good, if there is one.
+    pub fn reached(&self) -> Option<&Point> {
         let goal = self.goal()?.figure;
-        self.transferred.iter().copied().find(|point| is_as_good(self.objective.better, point.figure, goal))
+        self.transferred.iter().find(|point| is_as_good(self.objective.better, point.figure, goal))
     }
 
-    /// The steps that it took as a share of those of training from nothing.
-    pub fn share(&self) -> Option<f64> {
-        Some(self.reached()?.steps as f64 / self.goal()?.steps.max(1) as f64)
+    /// The first point of the other that is the same but for chance, if there is one: it has nearly all that training from nothing gains, and is not significantly worse over
+    /// the held-out cases.
+    pub fn matched(&self) -> Option<&Point> {
+        self.transferred.iter().find(|point| self.matches(point))
+    }
+
+    fn matches(&self, point: &Point) -> bool {
+        let (Some(start), Some(goal)) = (self.scratch.first(), self.goal()) else { return false };
+        if is_as_good(self.objective.better, point.figure, goal.figure) {
+            return true;
+        }
+        let gained = (start.figure - point.figure) / (start.figure - goal.figure);
+        let pairs: Vec<_> = goal.cases.iter().copied().zip(point.cases.iter().copied()).collect();
+        let interval = paired(&pairs, SEED).and_then(|paired| paired.interval);
+        gained >= SAME && interval.is_some_and(|(low, high)| low <= 0.0 && high >= 0.0)
+    }
+
+    /// The steps to a point as a share of those of training from nothing.
+    pub fn share(&self, point: &Point) -> f64 {
+        point.steps as f64 / self.goal().map_or(1, |goal| goal.steps.max(1)) as f64
     }
 }
 
@@ -101,10 +126,12 @@ fn curve(
     let (mut steps, mut iteration, mut next, mut is_done) = (0, 0_u64, 0_u64, false);
     loop {
         if iteration == next || is_done {
-            let point = Point { steps, figure: exam.figure(learner)? };
+            let cases = exam.figures(learner)?;
+            let figure = cases.iter().sum::<f64>() / cases.len().max(1) as f64;
+            let point = Point { steps, figure, cases };
             watch(&point);
             points.push(point);
-            if is_done || enough(point.figure) {
+            if is_done || enough(figure) {
                 return Ok(points);
             }
             next = (next + 1).max((next as f64 * GROWTH) as u64);
@@ -141,8 +168,8 @@ impl Exam {
         Ok(Self { objective, entry, cases })
     }
 
-    /// The mean of the objective under the policy as it is now.
-    fn figure(&self, learner: &mut dyn Learner) -> Result<f64, LearnError> {
+    /// The objective on each case under the policy as it is now.
+    fn figures(&self, learner: &mut dyn Learner) -> Result<Vec<f64>, LearnError> {
         let weights = learner.agent().weights();
         let card = learner.card();
         let one = |case: &PreparedCase| {
@@ -152,8 +179,7 @@ impl Exam {
                 LearnError::Invalid(format!("learn.objective: it is not measured in scenario {:?}", run.row.scenario))
             })
         };
-        let figures = self.cases.par_iter().map(one).collect::<Result<Vec<f64>, LearnError>>()?;
-        Ok(figures.iter().sum::<f64>() / figures.len().max(1) as f64)
+        self.cases.par_iter().map(one).collect()
     }
 }
 
@@ -162,7 +188,9 @@ mod tests {
     use super::*;
 
     fn points(figures: &[(u64, f64)]) -> Vec<Point> {
-        figures.iter().map(|&(steps, figure)| Point { steps, figure }).collect()
+        // Cases differ by the same everywhere, but for a little.
+        let cases = |figure: f64| vec![figure - 1.0, figure + 0.02, figure + 0.98];
+        figures.iter().map(|&(steps, figure)| Point { steps, figure, cases: cases(figure) }).collect()
     }
 
     #[test]
@@ -171,9 +199,14 @@ mod tests {
         let scratch = points(&[(0, 10.0), (500, 8.0), (1000, 7.0)]);
         let transferred = points(&[(0, 9.0), (100, 7.5), (200, 7.0), (300, 6.0)]);
         let found = Transfer { objective, cases: 3, scratch, transferred };
-        assert_eq!(found.reached(), Some(Point { steps: 200, figure: 7.0 }));
-        assert_eq!(found.share(), Some(0.2));
+        let reached = found.reached().unwrap();
+        assert_eq!((reached.steps, found.share(reached)), (200, 0.2));
+        assert_eq!(found.matched(), Some(reached));
         let never = Transfer { transferred: points(&[(0, 9.0), (1000, 7.1)]), ..found };
-        assert_eq!((never.reached(), never.share()), (None, None));
+        assert_eq!((never.reached(), never.matched()), (None, None), "always worse by the same is worse");
+        let mut near = points(&[(100, 7.01)]);
+        near[0].cases = vec![5.9, 7.11, 8.02];
+        let near = Transfer { transferred: near, ..never };
+        assert_eq!((near.reached(), near.matched().map(|point| point.steps)), (None, Some(100)));
     }
 }

@@ -107,7 +107,11 @@ pub fn policy(card: &Card, weights: &Weights) -> Result<Box<dyn Policy>, LearnEr
         #[cfg(feature = "burn")]
         _ => by_network(card, weights),
         #[cfg(not(feature = "burn"))]
-        other => Err(LearnError::unknown("network", other, [blend::KIND, stepwise::TABLE, "factored"])),
+        other => Err(LearnError::Invalid(format!(
+            "its network is {other}, which this build cannot run: it was built without networks (feature burn) and runs {}, {} and small factored ones",
+            blend::KIND,
+            stepwise::TABLE
+        ))),
     }
 }
 

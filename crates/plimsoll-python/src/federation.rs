@@ -78,9 +78,9 @@ impl Participant {
         errors::json(&Common { network, node_features, pod_features, base, trust })
     }
 
-    /// The network's weights: names, shapes and numbers. The predictor's are not among them.
+    /// The network's weights where learning has got to: names, shapes and numbers. The predictor's are not among them.
     fn weights<'py>(&self, py: Python<'py>) -> Vec<(String, Vec<usize>, Bound<'py, PyArray1<f32>>)> {
-        let weights = self.with(|evolve| evolve.agent().weights());
+        let weights = self.with(|evolve| evolve.agent().latest());
         let own = weights.into_iter().filter(|(name, _)| !Predictor::owns(name));
         own.map(|(name, Tensor { shape, data })| (name, shape, PyArray1::from_vec(py, data))).collect()
     }

@@ -3,15 +3,21 @@
 use crate::answer::Refused;
 use crate::{App, Shared};
 use axum::extract::{ConnectInfo, Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use plimsoll_kube::review::May;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use std::time::SystemTime;
 use subtle::ConstantTimeEq;
+
+/// What stands before a token.
+const BEARER: &[u8] = b"Bearer ";
+/// Shorter tokens can be guessed.
+const SHORTEST: usize = 16;
 
 /// A secret in a file, which may be replaced while it is in use.
 pub struct Token {
@@ -32,8 +38,18 @@ impl Token {
     fn is(&self, given: &[u8]) -> bool {
         let now = changed(&self.file);
         let is_new = self.known.read().unwrap_or_else(PoisonError::into_inner).0 != now;
-        if is_new && let Ok(content) = content(&self.file) {
-            *self.known.write().unwrap_or_else(PoisonError::into_inner) = (now, content);
+        if is_new {
+            let read = content(&self.file);
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            // It is said once for each change.
+            known.0 = now;
+            match read {
+                Ok(content) => known.1 = content,
+                Err(error) => {
+                    let file = self.file.display();
+                    tracing::warn!(%file, %error, "the token was changed to what is none; the one before stays");
+                }
+            }
         }
         // It takes as long for a wrong token as for the right one.
         self.known.read().unwrap_or_else(PoisonError::into_inner).1.ct_eq(given).into()
@@ -46,10 +62,31 @@ fn changed(file: &Path) -> Option<SystemTime> {
 
 fn content(file: &Path) -> std::io::Result<Vec<u8>> {
     let content = std::fs::read_to_string(file)?.trim().as_bytes().to_vec();
-    match content.is_empty() {
-        true => Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "the file of the token is empty")),
-        false => Ok(content),
+    if content.len() < SHORTEST || !content.iter().all(u8::is_ascii_graphic) {
+        let why =
+            format!("a token is {SHORTEST} printable characters or more, without blank space: `openssl rand -hex 16`");
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
     }
+    Ok(content)
+}
+
+/// Whether a browser asks for another's page. Where nobody needs a token, whoever has the browser of somebody on this machine open a page could steer otherwise: by
+/// a form, or by a name of theirs that leads here.
+fn is_foreign(request: &Request) -> bool {
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let host = request.uri().authority().map(Authority::as_str).or_else(|| header("host"));
+    let is_elsewhere = header("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none"));
+    let origin = header("origin").map(|origin| origin.split_once("://").map(|(_, authority)| authority));
+    let is_other = origin.is_some_and(|origin| origin.is_none() || origin != host);
+    is_elsewhere || is_other || host.is_some_and(|host| !is_loopback(host))
+}
+
+/// Whether a host, with or without a port, is this machine.
+fn is_loopback(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// What somebody may do.
@@ -82,6 +119,11 @@ pub async fn check(State(app): Shared, mut request: Request, next: Next) -> Resp
         let why = "other machines can reach this address: start with --token-file, or ask on loopback";
         return Refused::new(StatusCode::FORBIDDEN, why).into_response();
     }
+    if !app.asks_for_tokens() && is_foreign(&request) {
+        app.metrics.refused("origin");
+        let why = "a page of another origin asks; open the dashboard at localhost, or start with --token-file";
+        return Refused::new(StatusCode::FORBIDDEN, why).into_response();
+    }
     let given = request.headers().get(header::AUTHORIZATION).cloned();
     if let Some(role) = role(&app, given.as_ref()).await {
         request.extensions_mut().insert(role);
@@ -102,10 +144,13 @@ pub async fn check_admin(State(app): Shared, request: Request, next: Next) -> Re
 }
 
 async fn role(app: &App, given: Option<&HeaderValue>) -> Option<Role> {
-    if app.token.is_none() && app.viewer_token.is_none() && app.reviewer.is_none() {
+    if !app.asks_for_tokens() {
         return Some(Role::Admin);
     }
-    let given = given?.as_bytes().strip_prefix(b"Bearer ")?;
+    let (scheme, given) = given?.as_bytes().split_at_checked(BEARER.len())?;
+    if !scheme.eq_ignore_ascii_case(BEARER) {
+        return None;
+    }
     let is = |token: &Option<Token>| token.as_ref().is_some_and(|token| token.is(given));
     match (is(&app.token), is(&app.viewer_token)) {
         (true, _) => Some(Role::Admin),

@@ -235,7 +235,7 @@ pub struct BindingResult {
 
 /// Binds a pod.
 #[utoipa::path(post, path = "/extender/bind", request_body = BindingArgs, responses(
-    (status = 200, body = BindingResult), (status = 400, body = Problem), (status = 401, body = Problem), (status = 404, body = Problem), (status = 408, body = Problem),
+    (status = 200, body = BindingResult), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 408, body = Problem),
     (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem),
 ))]
 pub async fn bind(State(app): Shared, Body(args): Body<BindingArgs>) -> Result<Json<BindingResult>, Refused> {

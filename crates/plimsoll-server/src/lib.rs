@@ -22,7 +22,7 @@ mod tests;
 pub use auth::Token;
 pub use bridge::shelf::{Laboratory, Recorder, Recording};
 pub use bridge::training::{Candidate, Phase, Training, TrainingPoint};
-pub use bridge::{Bridge, Helm, PolicyEntry, Totals};
+pub use bridge::{Bridge, Helm, PolicyEntry, Previewed, Totals};
 pub use listen::{ListenError, Listener, Tls};
 pub use metrics::Metrics;
 pub use openapi::document;
@@ -106,6 +106,13 @@ impl App {
     }
 }
 
+impl App {
+    /// Whether who asks needs a token.
+    fn asks_for_tokens(&self) -> bool {
+        self.token.is_some() || self.viewer_token.is_some() || self.reviewer.is_some()
+    }
+}
+
 type Shared = State<Arc<App>>;
 
 /// The routes.
@@ -128,6 +135,10 @@ pub fn router(app: App) -> Router {
         .route("/model/save", post(bridge::training::save))
         .route("/model/load", post(bridge::policies::load))
         .route("/v1/demo", post(bridge::demo::set_pace))
+        .route("/v1/recommendations/{namespace}/{pod}", put(recommendations::put).delete(recommendations::delete))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), auth::check_admin));
+    let binding = Router::new()
+        .route("/extender/bind", post(extender::bind))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), auth::check_admin));
     let advice = Router::new()
         .route("/v1/scores", post(scores::scores))
@@ -137,7 +148,7 @@ pub fn router(app: App) -> Router {
                 .route("/extender/filter", post(extender::filter))
                 .route("/extender/prioritize", post(extender::prioritize))
                 .route("/extender/preempt", post(extender::preempt))
-                .route("/extender/bind", post(extender::bind))
+                .merge(binding)
                 .layer(axum::extract::DefaultBodyLimit::max(limits::EXTENDER_BODY)),
         )
         .merge(
@@ -163,10 +174,7 @@ pub fn router(app: App) -> Router {
                 .route("/v1/demo", get(bridge::demo::demo))
                 .merge(steering)
                 .route("/v1/recommendations", get(recommendations::list))
-                .route(
-                    "/v1/recommendations/{namespace}/{pod}",
-                    get(recommendations::get).put(recommendations::put).delete(recommendations::delete),
-                )
+                .route("/v1/recommendations/{namespace}/{pod}", get(recommendations::get))
                 .route("/v1/nodes", get(nodes::list))
                 .route("/v1/nodes/{name}/metrics", get(nodes::metrics))
                 .route("/metrics", get(metrics::text))

@@ -151,7 +151,7 @@ pub async fn get(State(app): Shared, Path(key): Path<Key>) -> Result<Json<Recomm
 #[utoipa::path(put, path = "/v1/recommendations/{namespace}/{pod}", request_body = Recommendation,
     params(("namespace" = String, Path, max_length = 253), ("pod" = String, Path, max_length = 253)),
     responses((status = 200, body = Recommendation, description = "Changed"), (status = 201, body = Recommendation, description = "New"),
-        (status = 400, body = Problem), (status = 401, body = Problem), (status = 408, body = Problem), (status = 413, body = Problem),
+        (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 413, body = Problem),
         (status = 415, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub async fn put(
     State(app): Shared,
@@ -173,7 +173,7 @@ pub async fn put(
 /// Takes a recommendation back.
 #[utoipa::path(delete, path = "/v1/recommendations/{namespace}/{pod}",
     params(("namespace" = String, Path, max_length = 253), ("pod" = String, Path, max_length = 253)),
-    responses((status = 204), (status = 400, body = Problem), (status = 401, body = Problem), (status = 404, body = Problem),
+    responses((status = 204), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem),
         (status = 503, body = Problem)))]
 pub async fn delete(State(app): Shared, Path(key): Path<Key>) -> Result<StatusCode, Refused> {
     let gone = app.recommendations.with(|all| all.remove(&key));

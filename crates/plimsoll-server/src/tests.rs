@@ -241,17 +241,48 @@ async fn what_cannot_be_is_refused_with_what_is_wrong() {
 #[tokio::test]
 async fn who_has_no_token_learns_nothing_but_that_it_is_alive() {
     let file = std::env::temp_dir().join(format!("plimsoll-token-{}", std::process::id()));
-    std::fs::write(&file, "secret\n").unwrap();
+    std::fs::write(&file, "sixteen-or-longer\n").unwrap();
     let router = server(three_nodes(), |app| app.token = Some(Token::read(&file).unwrap())).await;
-    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, "too-short").unwrap();
+    assert!(Token::read(&file).err().unwrap().to_string().contains("16 printable characters"));
     let with = |token: &str| Request::get("/v1/policies").header("authorization", token).body(Body::empty()).unwrap();
-    for wrong in ["", "secret", "Bearer ", "Bearer secre", "Bearer secret2"] {
+    for wrong in ["", "sixteen-or-longer", "Bearer ", "Bearer sixteen-or-longe", "Bearer sixteen-or-longer2"] {
         assert_eq!(send(&router, with(wrong)).await.0, StatusCode::UNAUTHORIZED, "{wrong:?}");
     }
-    let (status, policies) = send(&router, with("Bearer secret")).await;
+    let (status, policies) = send(&router, with("bearer sixteen-or-longer")).await;
     assert_eq!((status, policies["items"].is_array()), (StatusCode::OK, true));
     assert_eq!(call(&router, "GET", "/healthz", &Value::Null).await.0, StatusCode::OK);
     assert_eq!(call(&router, "GET", "/metrics", &Value::Null).await.0, StatusCode::UNAUTHORIZED);
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test]
+async fn pages_of_others_steer_nothing_where_no_token_is_asked_for() {
+    let router = server(three_nodes(), |_| {}).await;
+    let status = async |headers: &[(&str, &str)]| {
+        let mut request = Request::get("/v1/policies");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        send(&router, request.body(Body::empty()).unwrap()).await.0
+    };
+    for own in [
+        &[][..],
+        &[("host", "localhost:10259")],
+        &[("host", "[::1]:10259"), ("origin", "http://[::1]:10259"), ("sec-fetch-site", "same-origin")],
+        &[("host", "127.0.0.1:1"), ("sec-fetch-site", "none")],
+    ] {
+        assert_eq!(status(own).await, StatusCode::OK, "{own:?}");
+    }
+    for foreign in [
+        &[("host", "localhost:10259"), ("origin", "http://example.com")][..],
+        &[("host", "localhost:10259"), ("origin", "null")],
+        &[("host", "localhost:10259"), ("sec-fetch-site", "cross-site")],
+        &[("host", "localhost:10259"), ("sec-fetch-site", "same-site")],
+        &[("host", "example.com")],
+    ] {
+        assert_eq!(status(foreign).await, StatusCode::FORBIDDEN, "{foreign:?}");
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::sync::watch;
 
+/// Threads that answer who asks.
+const THREADS: usize = 2;
+/// How far they step back for decisions.
+#[cfg(target_os = "linux")]
+const YIELD: i32 = 10;
+
 /// Who may ask.
 #[derive(Debug, clap::Args)]
 pub struct Access {
@@ -72,13 +78,35 @@ impl Access {
         self.guard(&mut app, client)?;
         app.figures_only = !address.ip().is_loopback() && !self.has_token();
         let url = listener.url();
-        tokio::spawn(listener.serve(router(app), async move { drop(stop.changed().await) }));
+        let served = async move { listener.serve(router(app), async move { drop(stop.changed().await) }).await };
+        beside(served).context("the API cannot be served")?;
         Ok(url)
     }
 }
 
+/// Runs a server on threads of its own, for which decisions need not wait: where both want a core, decisions have it.
+fn beside(server: impl Future<Output = std::io::Result<()>> + Send + 'static) -> std::io::Result<()> {
+    let yielding = || {
+        // On Linux it is the thread that steps back. Where that is not allowed it is served as usual.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::nice(YIELD);
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("api")
+        .on_thread_start(yielding)
+        .enable_all()
+        .build()?;
+    let work = std::thread::Builder::new().name("api-main".to_owned());
+    work.spawn(move || {
+        if let Err(error) = runtime.block_on(runtime.spawn(server)).map_err(std::io::Error::other).flatten() {
+            tracing::error!(%error, "the API is not served any more");
+        }
+    })?;
+    Ok(())
+}
+
 fn token(option: &str, file: Option<&Path>) -> Result<Option<Token>> {
-    let read =
-        |file: &Path| Token::read(file).with_context(|| format!("{option} {}: it cannot be read", file.display()));
+    let read = |file: &Path| Token::read(file).with_context(|| format!("{option} {}", file.display()));
     file.map(read).transpose()
 }

@@ -1,16 +1,15 @@
 //! What can be steered while a program serves: the policies there are, and how each is had.
 
+use crate::evaluation::policy_of;
 use crate::recorder::Recordings;
 use crate::section::Section;
 use anyhow::{Result, ensure};
-use kube::Client;
 use plimsoll_core::config::Configuration;
 use plimsoll_core::policy::{POLICIES, Policy};
-use plimsoll_kube::twin::{Begin, Told, Twin};
-use plimsoll_kube::world::NodeKinds;
+use plimsoll_kube::twin::{Begin, Site, Told, Twin};
 use plimsoll_learn::model::{CARD_FILE, Card, WEIGHTS_FILE, read_weights};
 use plimsoll_learn::policy::{ABOUT_MULTI_OBJECTIVE, MULTI_OBJECTIVE, MultiObjective};
-use plimsoll_learn::reward::SharedObjectives;
+use plimsoll_learn::reward::{Objectives, SharedObjectives};
 use plimsoll_learn::{models, workshop};
 use plimsoll_server::{Helm, Laboratory, PolicyEntry};
 use serde_json::{Value, json};
@@ -43,12 +42,11 @@ const VARIABLES: [&str; 12] = [
 pub struct Deck<'a> {
     /// `schedule`, `shadow` or `advise`.
     pub mode: &'static str,
-    pub configuration: &'a Configuration,
     pub section: &'a Section,
     /// Policies that were given by the command line or the configuration.
     pub named: Vec<String>,
-    pub client: Client,
-    pub kinds: NodeKinds,
+    /// The cluster.
+    pub site: Site,
     /// The cluster as it would be under the default policy.
     pub twin: Option<Arc<Told>>,
     /// Where recordings, reports and models are kept.
@@ -58,25 +56,29 @@ pub struct Deck<'a> {
 
 /// What can be steered.
 pub fn helm(deck: Deck<'_>) -> Helm {
-    let Deck { mode, configuration, section, named, client, kinds, twin, data, objectives } = deck;
+    let Deck { mode, section, named, site, twin, data, objectives } = deck;
     let learned = data.as_ref().map(|data| data.join(MODELS));
     let (own, weights) = (section.clone(), objectives.clone());
-    let load = Arc::new(move |name: &str, trust: Option<f64>| policy(&own, &weights, name, trust));
-    let twins = Arc::new(Twins { client: client.clone(), configuration: configuration.clone(), kinds });
-    let (shadows, loads) = (Arc::clone(&twins), Arc::clone(&load));
+    let load = Arc::new(move |name: &str, trust: Option<f64>| {
+        own.policy(name, &weights, trust).map_err(|error| format!("{error:#}"))
+    });
+    let (client, config) = (site.client.clone(), config(&site.configuration, section));
+    let (shadows, loads) = (site.clone(), Arc::clone(&load));
     Helm {
         mode,
-        config: config(configuration, section),
+        config,
         catalogue: Box::new({
             let choices = Choices::new(&named, learned.clone());
             move || choices.list()
         }),
         load: Box::new(move |name, trust| load(name, trust)),
         twin,
-        shadow: Box::new(move |name, trust| shadows.start(Begin::AsItIs, || loads(name, trust))),
+        shadow: Box::new(move |name, trust| start(&shadows, Begin::AsItIs, || loads(name, trust))),
         preview: Box::new(move |weights| {
-            let policy = || Ok(Box::new(MultiObjective::new(SharedObjectives::new(weights))) as Box<dyn Policy>);
-            twins.start(Begin::Anew, policy)
+            let twin = |weights| start(&site, Begin::Anew, || Ok(weighing(weights)));
+            let [now, then] = weights;
+            let twins = [twin(now)?, twin(then)?];
+            Ok(Box::pin(async move { Twin::settled(&twins).await }))
         }),
         objectives,
         training: Arc::default(),
@@ -109,37 +111,36 @@ fn experiment(kind: &str, report: &Path) -> std::io::Result<std::process::Comman
     Ok(command)
 }
 
-/// What twins of the cluster are made of.
-struct Twins {
-    client: Client,
-    configuration: Configuration,
-    kinds: NodeKinds,
+/// A twin in which a policy, made for each profile, ranks.
+fn start(site: &Site, begin: Begin, make: impl Fn() -> Result<Box<dyn Policy>, String>) -> Result<Twin, String> {
+    let profiles = site.configuration.profiles.iter();
+    let policies: Result<Vec<_>, String> =
+        profiles.map(|profile| Ok((profile.scheduler_name.clone(), make()?))).collect();
+    Ok(Twin::start(site, policies?, begin))
 }
 
-impl Twins {
-    /// A twin in which a policy, made for each profile, ranks.
-    fn start(&self, begin: Begin, make: impl Fn() -> Result<Box<dyn Policy>, String>) -> Result<Twin, String> {
-        let profiles = self.configuration.profiles.iter();
-        let policies: Result<Vec<_>, String> =
-            profiles.map(|profile| Ok((profile.scheduler_name.clone(), make()?))).collect();
-        Ok(Twin::start(self.client.clone(), &self.configuration, self.kinds.clone(), policies?, begin))
-    }
-}
-
-/// A policy by its name: one that weighs objectives follows the weights in force.
-fn policy(
-    section: &Section,
-    weights: &SharedObjectives,
-    name: &str,
-    trust: Option<f64>,
-) -> Result<Box<dyn Policy>, String> {
+/// A policy by name, or the model of a folder, with another weight of its own score against its heuristic's than its card says if one is given. One that weighs objectives
+/// follows those in force, unless its name has weights.
+pub fn policy(name: &str, objectives: &SharedObjectives, trust: Option<f64>) -> Result<Box<dyn Policy>> {
     let folder = Path::new(name);
-    let made = match name {
-        MULTI_OBJECTIVE => Box::new(MultiObjective::new(weights.clone())),
-        _ if folder.is_dir() => workshop::load_with(folder, trust).map_err(|error| error.to_string())?,
-        _ => return section.policy(name).map_err(|error| format!("{error:#}")),
-    };
-    Ok(section.guarded(made))
+    Ok(match name {
+        MULTI_OBJECTIVE => Box::new(MultiObjective::new(objectives.clone())),
+        _ if folder.is_dir() => workshop::load_with(folder, trust)?,
+        _ => policy_of(name)?,
+    })
+}
+
+/// The policy that weighs objectives, with these weights for good.
+pub fn weighing(weights: Objectives) -> Box<dyn Policy> {
+    Box::new(MultiObjective::new(SharedObjectives::new(weights)))
+}
+
+/// What placements are rewarded for, to begin with.
+pub fn objectives() -> Result<SharedObjectives> {
+    let mut objectives = Objectives::default();
+    objectives.override_by(&|name| std::env::var(name).ok())?;
+    objectives.check()?;
+    Ok(SharedObjectives::new(objectives))
 }
 
 /// Copies a model to a folder that is not there yet.

@@ -1,7 +1,7 @@
 //! The Plimsoll section of a configuration file: a second document beside the KubeSchedulerConfiguration.
 
 use crate::apprentice::TrainingSection;
-use crate::evaluation::policy_of;
+use crate::helm;
 use crate::input;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use plimsoll_core::config::{Configuration, parse_objects};
@@ -11,6 +11,7 @@ use plimsoll_core::telemetry::PowerCurve;
 use plimsoll_kube::remote::{Clusters, Remote};
 use plimsoll_kube::survey::Ranked;
 use plimsoll_kube::world::{NodeKind, NodeKinds};
+use plimsoll_learn::reward::SharedObjectives;
 use plimsoll_sim::world::catalogue::Catalogue;
 use plimsoll_telemetry::Query;
 use serde::Deserialize;
@@ -336,7 +337,13 @@ fn parse_section(name: &str, document: &str) -> Result<Section> {
 
 impl Section {
     /// Gives profiles their policies. `more` are those of the command line, `[PROFILE=]NAME`, which count more than those of the section.
-    pub fn engine(&self, configuration: &Configuration, more: &[String], seed: u64) -> Result<(Engine, Vec<Ranked>)> {
+    pub fn engine(
+        &self,
+        configuration: &Configuration,
+        more: &[String],
+        objectives: &SharedObjectives,
+        seed: u64,
+    ) -> Result<(Engine, Vec<Ranked>)> {
         let profiles: Vec<_> = configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
         let mut chosen: BTreeMap<String, String> = BTreeMap::new();
         for given in &self.profiles {
@@ -365,24 +372,20 @@ impl Section {
                 ranked.push(Ranked { profile, policy: "default".to_owned(), counters: None });
                 continue;
             };
-            let policy = self.policy(&name)?;
+            let policy = self.policy(&name, objectives, None)?;
             ranked.push(Ranked { profile: profile.clone(), policy: name, counters: policy.counters() });
             engine.set_policy(&profile, policy);
         }
         Ok((engine, ranked))
     }
 
-    /// A policy by name, or the model of a folder, that keeps to the guard rails.
-    pub fn policy(&self, name: &str) -> Result<Box<dyn Policy>> {
-        Ok(self.guarded(policy_of(name)?))
-    }
-
-    /// A policy that keeps to the guard rails.
-    pub fn guarded(&self, mut policy: Box<dyn Policy>) -> Box<dyn Policy> {
+    /// [`helm::policy`] that keeps to the guard rails.
+    pub fn policy(&self, name: &str, objectives: &SharedObjectives, trust: Option<f64>) -> Result<Box<dyn Policy>> {
+        let mut policy = helm::policy(name, objectives, trust)?;
         let deadline = Duration::from_secs_f64(self.guard_rails.decision_deadline_ms / 1000.0);
         let start = Instant::now();
         policy.set_deadline(Box::new(move || start.elapsed()), deadline);
-        policy
+        Ok(policy)
     }
 
     /// What nodes are like. Files are named from `folder`.
@@ -481,12 +484,12 @@ mod tests {
     #[test]
     fn policies_are_for_profiles_that_are_there() {
         let (configuration, section) = parse("file", &format!("{STOCK}---\n{OURS}")).unwrap();
-        assert!(section.engine(&configuration, &[], 1).is_ok());
+        assert!(section.engine(&configuration, &[], &SharedObjectives::default(), 1).is_ok());
         let more = ["nobody=best-fit".to_owned()];
-        let error = section.engine(&configuration, &more, 1).err().unwrap().to_string();
+        let error = section.engine(&configuration, &more, &SharedObjectives::default(), 1).err().unwrap().to_string();
         assert!(error.contains("nobody") && error.contains("batch"), "{error}");
         let (_, elsewhere) = parse("file", &OURS.replace("batch", "web")).unwrap();
-        let error = elsewhere.engine(&configuration, &[], 1).err().unwrap().to_string();
+        let error = elsewhere.engine(&configuration, &[], &SharedObjectives::default(), 1).err().unwrap().to_string();
         assert!(error.contains("web"), "{error}");
     }
 }

@@ -4,6 +4,7 @@ use crate::input::read_token;
 use crate::section::{PrometheusSection, TelemetrySection};
 use anyhow::{Context, Result};
 use plimsoll_kube::driver::{Inbox, Input, Question};
+use plimsoll_kube::twin::Latencies;
 use plimsoll_kube::world::Measured;
 use plimsoll_telemetry::{
     Agents, CPU_CORES, CPU_PERCENT, LATENCY_MS, MEMORY_AVAILABLE_GB, MEMORY_USED_GB, Prometheus, Query,
@@ -56,6 +57,19 @@ pub fn follow(
         tokio::spawn(tell(Arc::clone(store), interval, inbox.clone()));
     }
     Ok(())
+}
+
+/// What was measured of the way to users, for who places pods in thought.
+pub fn latencies(store: &Arc<Store>) -> Latencies {
+    let store = Arc::clone(store);
+    Arc::new(move || {
+        let now = SystemTime::now();
+        store
+            .nodes()
+            .into_iter()
+            .filter_map(|node| Some((node.clone(), store.fresh(&node, LATENCY_MS, now)?)))
+            .collect()
+    })
 }
 
 /// The queries of all sets, and those that are given.

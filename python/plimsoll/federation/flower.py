@@ -135,10 +135,11 @@ class Federation(Strategy):
         found.sort(key=lambda pair: pair[0])
         if found:
             updates = [parameters_to_ndarrays(answer.parameters) for _, answer in found]
-            sound = [all(np.isfinite(array).all() for array in update) for update in updates]
+            shapes = [array.shape for array in self.network]
+            sound = [[array.shape for array in update] == shapes and all(np.isfinite(array).all() for array in update) for update in updates]
             for (name, _), is_sound in zip(found, sound, strict=True):
                 if not is_sound:
-                    log.warning("round %d: what %s sent holds what is no number, and is left out", server_round, name)
+                    log.warning("round %d: what %s sent holds what is no number, or is of another network, and is left out", server_round, name)
             kept = [(update, weight(self.weighting, answer.num_examples)) for update, (_, answer), ok in zip(updates, found, sound, strict=True) if ok]
             if kept:
                 self.network = moved(self.network, average([update for update, _ in kept], [weight for _, weight in kept]))

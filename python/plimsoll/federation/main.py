@@ -14,6 +14,15 @@ from .simulation import WEIGHTINGS, simulate
 ADDRESS = "127.0.0.1:9099"
 
 
+CLIP = 2.0
+"""The length that updates are cut to unless another is given."""
+
+
+def length(text: str) -> float | None:
+    """A length, or none."""
+    return None if text == "none" else float(text)
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(prog="plimsoll-federate", description="Learn together with other clusters: only weights leave each.")
@@ -24,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     rounds.add_argument("--generations", type=int, default=2, metavar="N", help="generations that each cluster learns in a round; 2 if not given")
     rounds.add_argument("--weights", choices=WEIGHTINGS, default="equal", help="how clusters count: all the same, or by the pods they learn from")
     private = argparse.ArgumentParser(add_help=False)
-    private.add_argument("--clip", type=float, metavar="L", help="the length that an update is cut to; as it is if not given")
+    private.add_argument("--clip", type=length, default=CLIP, metavar="L", help=f"the length that an update is cut to, or none; {CLIP:g} if not given")
     private.add_argument("--noise", type=float, default=0.0, metavar="X", help="Gaussian noise on every number of an update, as a multiple of --clip")
     private.add_argument("--seed", type=int, metavar="N", help="the seed; the scenario's if not given")
 

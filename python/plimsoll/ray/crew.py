@@ -22,8 +22,8 @@ log = logging.getLogger("plimsoll")
 
 ON_HAND = 2
 """Batches that a worker has at a time: while it sends one back, it makes the other."""
-BATCHES = 8
-"""Batches for each worker in a call: few enough to cost nothing, enough that the last to finish is not waited for long."""
+SHARE = 3
+"""A batch is what a worker would have of what is left, divided by this: large ones first, which cost little, and small ones last, so that nobody is waited for long."""
 MOST_LOSSES = 5
 """A batch that so many workers were lost with is what they are lost by."""
 TICK = 1.0
@@ -94,6 +94,15 @@ class Place:
     """Calls that are under way; none stands for the call that asks whether he is ready."""
 
 
+def batches(jobs: list[Job], workers: int) -> Iterable[Batch]:
+    """The jobs in batches for so many workers."""
+    at = 0
+    while at < len(jobs):
+        size = max(1, (len(jobs) - at) // (SHARE * workers))
+        yield Batch(at, jobs[at : at + size])
+        at += size
+
+
 class Crew:
     """Makes the runs of a training on a cluster of Ray. It is what `plimsoll.train` takes as `measure`."""
 
@@ -118,8 +127,7 @@ class Crew:
 
     def __call__(self, jobs: list[Job]) -> list[Result]:
         """Makes all runs, and answers with what they came to, in their order."""
-        size = max(1, len(jobs) // (len(self.places) * BATCHES))
-        todo = deque(Batch(at, jobs[at : at + size]) for at in range(0, len(jobs), size))
+        todo = deque(batches(jobs, len(self.places)))
         results: list[Result | None] = [None] * len(jobs)
         left, heard = len(jobs), time.monotonic()
         while left:
@@ -154,7 +162,9 @@ class Crew:
         """The first to have nothing is the first to get something."""
         for have in range(ON_HAND):
             for place in self.places:
-                if todo and place.where and len(place.in_hand) == have:
+                # Near the end nothing is kept in store: whoever is free first makes it.
+                is_short = have > 0 and len(todo) < len(self.places)
+                if todo and place.where and len(place.in_hand) == have and not is_short:
                     batch = todo.popleft()
                     place.in_hand[place.actor.measure.remote(batch.jobs)] = batch
 

@@ -28,7 +28,7 @@ struct Arguments {
     #[arg(long, default_value_t = 8)]
     clients: usize,
     /// Rounds of each kind
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 8)]
     rounds: usize,
     /// Seconds of a round
     #[arg(long, default_value_t = 10.0)]
@@ -111,7 +111,7 @@ fn connect(address: SocketAddr) -> Result<TcpStream> {
 }
 
 /// What came of a round.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Round {
     reads: f64,
     read_p99_ms: f64,
@@ -119,6 +119,8 @@ struct Round {
     decisions: usize,
     p50_ms: f64,
     p99_ms: f64,
+    /// How long each decision took.
+    took_ms: Vec<f64>,
 }
 
 fn percentile(values: &mut [f64], share: f64) -> f64 {
@@ -163,6 +165,9 @@ fn round(arguments: &Arguments, program: &Program, reads: bool, since: &mut u64)
             let (stop, count, times, address) =
                 (Arc::clone(&stop), Arc::clone(&count), Arc::clone(&times), program.address);
             std::thread::spawn(move || -> Result<()> {
+                // Clients are on other machines in life: what they take here is not to count.
+                #[cfg(target_os = "linux")]
+                rustix::process::nice(19)?;
                 let mut stream = connect(address)?;
                 let mut due = Instant::now() + pause.mul_f64(client as f64 / 8.0);
                 let mut own = Vec::new();
@@ -198,7 +203,13 @@ fn round(arguments: &Arguments, program: &Program, reads: bool, since: &mut u64)
         decisions: decided.len(),
         p50_ms: percentile(&mut decided, 0.5),
         p99_ms: percentile(&mut decided, 0.99),
+        took_ms: decided,
     })
+}
+
+/// The p99 over the decisions of all rounds: that of one rests on a few.
+fn pooled(rounds: &[Round]) -> f64 {
+    percentile(&mut rounds.iter().flat_map(|round| round.took_ms.iter().copied()).collect::<Vec<_>>(), 0.99)
 }
 
 fn main() -> Result<()> {
@@ -211,7 +222,10 @@ fn main() -> Result<()> {
     for _ in 0..arguments.rounds {
         quiet.push(round(&arguments, &program, false, &mut since)?);
         read.push(round(&arguments, &program, true, &mut since)?);
-        println!("nobody reads: {:?}\nread:         {:?}", quiet[quiet.len() - 1], read[read.len() - 1]);
+        for (name, rounds) in [("nobody reads", &quiet), ("read", &read)] {
+            let Some(Round { reads, decisions, p50_ms, p99_ms, .. }) = rounds.last() else { continue };
+            println!("{name:>12}: {reads:.0} reads/s, {decisions} decisions, p50 {p50_ms:.4} ms, p99 {p99_ms:.4} ms");
+        }
     }
     let median =
         |rounds: &[Round], of: fn(&Round) -> f64| percentile(&mut rounds.iter().map(of).collect::<Vec<_>>(), 0.5);
@@ -221,13 +235,14 @@ fn main() -> Result<()> {
         let p99 = if reads > 0.0 { format!("{:.2}", cell(|round| round.read_p99_ms)) } else { "-".to_owned() };
         let (cores, decided) = (cell(|round| round.cores), cell(|round| round.decisions as f64));
         let (p50, last) = (cell(|round| round.p50_ms), cell(|round| round.p99_ms));
-        format!("| {name} | {reads:.0} | {p99} | {cores:.2} | {decided:.0} | {p50:.4} | {last:.4} |\n")
+        let all = pooled(rounds);
+        format!("| {name} | {reads:.0} | {p99} | {cores:.2} | {decided:.0} | {p50:.4} | {last:.4} | {all:.4} |\n")
     };
-    let change = median(&read, |round| round.p99_ms) / median(&quiet, |round| round.p99_ms) - 1.0;
+    let change = pooled(&read) / pooled(&quiet) - 1.0;
     let report = format!(
         "# What reading the API costs\n\nWritten by `make bench-api`: `plimsoll demo` schedules a simulated cluster; rounds of {} s in which nobody reads take turns with rounds in which {} clients read \
-         `{}` in turn, on {} cores that they share. Figures are medians of {} rounds. A decision is timed by the scheduler.\n\n\
-         | | reads/s | p99 of a read, ms | cores in use | decisions | p50 of a decision, ms | p99, ms |\n|---|---:|---:|---:|---:|---:|---:|\n{}{}\nThe p99 of a decision changes by {:+.1} %.\n",
+         `{}` in turn, on {} cores that they share, the clients only where nobody else wants them. Figures are medians of {} rounds; the last column is over the decisions of all rounds of a kind. A decision is timed by the scheduler.\n\n\
+         | | reads/s | p99 of a read, ms | cores in use | decisions | p50 of a decision, ms | p99, ms | p99 of all, ms |\n|---|---:|---:|---:|---:|---:|---:|---:|\n{}{}\nThe p99 of all decisions changes by {:+.1} %.\n",
         arguments.seconds,
         arguments.clients,
         PATHS.join("`, `"),

@@ -31,6 +31,8 @@ pub struct EvolutionSettings {
     pub cases: usize,
     /// How far networks of the first generation lie from each other, for each weight.
     pub sigma: f32,
+    /// The same where training begins with a model, as a share of `sigma`: what was learned is not to be drowned in noise.
+    pub fine: f32,
     /// How far the network moves, as a share of the natural gradient.
     pub rate: f32,
     /// How fast the spread adapts.
@@ -48,6 +50,7 @@ impl Default for EvolutionSettings {
             pairs: 12,
             cases: 2,
             sigma: 0.1,
+            fine: 0.25,
             rate: 1.0,
             sigma_rate: 0.1,
             validate_every: 10,
@@ -406,10 +409,16 @@ impl Agent for Evolution {
             })?;
             flat.extend_from_slice(&other.data);
         }
-        (self.mean, self.best) = (flat.clone(), flat);
-        self.best_figure = f64::INFINITY;
-        self.best_figure = self.validate()?;
+        self.mean = flat;
+        self.sigma.fill(self.settings.sigma * self.settings.fine);
+        // Small steps are worth a look each. The heuristic alone stays the best so far where the model is worse.
+        self.settings.validate_every = 1;
+        self.validate()?;
         Ok(())
+    }
+
+    fn latest(&self) -> Weights {
+        self.stage.weights_of(&self.mean)
     }
 
     fn weights(&self) -> Weights {

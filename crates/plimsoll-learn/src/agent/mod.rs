@@ -70,4 +70,9 @@ pub trait Agent {
 
     /// The weights of the policy as it is now, or the best so far: what a model is made of.
     fn weights(&self) -> Weights;
+
+    /// The network's weights where training has got to, whether or not they are the best so far: what others can go on from.
+    fn latest(&self) -> Weights {
+        self.weights()
+    }
 }

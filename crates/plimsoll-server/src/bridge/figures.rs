@@ -9,8 +9,9 @@ use std::time::SystemTime;
 impl Bridge {
     /// Writes the figures as OpenMetrics.
     pub fn write_figures(&self, app: &App, text: &mut String) {
-        let (totals, policies, saved, points) =
-            self.read(|view| (self.totals(view), view.policies.clone(), view.saved_kwh, view.points.back().cloned()));
+        let (totals, saved, points) =
+            self.read(|view| (self.totals(view), view.saved_kwh, view.points.back().cloned()));
+        let (policies, versions) = self.read(|view| (view.policies.clone(), view.versions.clone().unwrap_or_default()));
         let share = |[taken, offered]: [i64; 2]| taken as f64 / offered.max(1) as f64;
         gauge(
             text,
@@ -27,10 +28,12 @@ impl Bridge {
         let leads = self.read(|view| f64::from(u8::from(view.leads)));
         let words = "Whether pods are placed here: 1, or 0 for one that stands by";
         gauge(text, "leader_election_master_status", words, [("{name=\"plimsoll\"}", leads)]);
-        let ranked = policies.iter().map(|(profile, policy)| {
-            (format!("{{profile=\"{}\",policy=\"{}\"}}", escaped(profile), escaped(policy)), 1.0)
+        let ranked = policies.iter().enumerate().map(|(at, (profile, policy))| {
+            let version = versions.get(at).cloned().flatten().unwrap_or_default();
+            let labels = [("profile", profile), ("policy", policy), ("version", &version)];
+            (format!("{{{}}}", labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).join(",")), 1.0)
         });
-        gauge(text, "plimsoll_policy_info", "Who ranks nodes for a profile", ranked);
+        gauge(text, "plimsoll_policy_info", "Who ranks nodes for a profile, and which weights a model has", ranked);
         let sides = [("{policy=\"active\"}", totals.watts), ("{policy=\"default\"}", totals.watts_default)];
         let watts = sides.into_iter().filter_map(|(labels, watts)| Some((labels, watts?)));
         gauge(

@@ -24,11 +24,12 @@ use plimsoll_core::engine::Counts;
 use plimsoll_core::policy::Policy;
 use plimsoll_kube::driver::{Inbox, Question};
 use plimsoll_kube::survey::{Decision, NodeView, Seen, Survey};
-use plimsoll_kube::twin::{Told, Twin, Whole};
+use plimsoll_kube::twin::{Account, Told, Twin, Whole};
 use plimsoll_learn::reward::{Objectives, SharedObjectives};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{broadcast, oneshot};
@@ -49,6 +50,10 @@ pub type Load = Box<dyn Fn(&str, Option<f64>) -> Result<Box<dyn Policy>, String>
 
 /// How a twin is started in which a policy, with a weight as above, places the pods that come.
 pub type StartShadow = Box<dyn Fn(&str, Option<f64>) -> Result<Twin, String> + Send + Sync>;
+/// How weights are tried: the policy `multi-objective` with each of them. What cannot be tried here is said at once; the rest takes a while.
+pub type Preview = Box<dyn Fn([Objectives; 2]) -> Result<Previewed, String> + Send + Sync>;
+/// What weights come to.
+pub type Previewed = Pin<Box<dyn Future<Output = Result<[Account; 2], String>> + Send>>;
 /// How the model of a folder is kept under a name; where it is then.
 pub type Save = Box<dyn Fn(&str, &str) -> Result<String, String> + Send + Sync>;
 
@@ -66,8 +71,8 @@ pub struct Helm {
     pub twin: Option<Arc<Told>>,
     /// A twin in which a policy places the pods that come from now on.
     pub shadow: StartShadow,
-    /// A twin in which all pods are placed anew by these weights.
-    pub preview: Box<dyn Fn(Objectives) -> Result<Twin, String> + Send + Sync>,
+    /// What all pods, placed anew by some weights and by others, would come to.
+    pub preview: Preview,
     /// What placements are rewarded for.
     pub objectives: SharedObjectives,
     /// What is learned.
@@ -127,6 +132,8 @@ struct View {
     counts: Counts,
     placed: u64,
     policies: Vec<(String, String)>,
+    /// The versions of those that are models, as of when they were read; none where that is to be looked up.
+    versions: Option<Vec<Option<String>>>,
     leads: bool,
     points: VecDeque<Point>,
     saved_kwh: f64,
@@ -278,6 +285,11 @@ impl Bridge {
             updates.push(Update::new("pending", &status::queues(&survey.counts)));
         }
         (view.seen, view.counts, view.placed) = (survey.seen, survey.counts, survey.placed);
+        if view.versions.is_none() || view.policies != survey.policies {
+            let known = (self.helm.catalogue)();
+            let version = |name: &str| known.iter().find(|entry| entry.name == name)?.version.clone();
+            view.versions = Some(survey.policies.iter().map(|(_, name)| version(name)).collect());
+        }
         (view.policies, view.leads) = (survey.policies, survey.leads);
         updates
     }
@@ -322,6 +334,16 @@ impl Bridge {
 
     fn read<T>(&self, read: impl FnOnce(&View) -> T) -> T {
         read(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Pods that wait.
+    pub fn waiting(&self) -> usize {
+        self.read(|view| view.counts.active + view.counts.backoff + view.counts.unschedulable)
+    }
+
+    /// Whether a policy ranks for a profile.
+    fn ranks(&self, policy: &str) -> bool {
+        self.read(|view| view.policies.iter().any(|(_, name)| name == policy))
     }
 
     /// Pods that were placed since the start.

@@ -11,6 +11,7 @@ use plimsoll_kube::driver::Question;
 use plimsoll_kube::twin::{Account, Twin};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::PoisonError;
 use utoipa::ToSchema;
 
 /// Switches back that are remembered.
@@ -132,9 +133,15 @@ impl Bridge {
         lock(&self.shadow).take();
     }
 
-    /// What the shadow has to tell, if there is one.
-    pub fn shadow(&self) -> Option<Account> {
-        lock(&self.shadow).as_ref().map(|shadow| shadow.twin.told().account())
+    /// Ends the shadow, if it is this one.
+    pub fn end_shadow_of(&self, name: &str) {
+        lock(&self.shadow).take_if(|shadow| shadow.name == name);
+    }
+
+    /// What a policy in shadow has to tell, unless another has taken its place or it was ended.
+    pub fn shadow_of(&self, name: &str) -> Option<Account> {
+        let shadow = lock(&self.shadow);
+        shadow.as_ref().filter(|shadow| shadow.name == name).map(|shadow| shadow.twin.told().account())
     }
 
     /// Where the shadow has placed a pod, or else the default policy, if it is watched.
@@ -167,6 +174,7 @@ impl Bridge {
         for ((profile, name), policy) in policies.iter().zip(loaded.map_err(Refused::unprocessable)?) {
             self.set(profile, name, policy).await?;
         }
+        self.view.write().unwrap_or_else(PoisonError::into_inner).versions = None;
         Ok(())
     }
 
@@ -191,12 +199,13 @@ impl Bridge {
 
     /// Has the policies rank again that did before the last switch.
     pub async fn back(&self) -> Result<(), Refused> {
-        let last = lock(&self.before).pop();
+        let last = lock(&self.before).last().cloned();
         let Some(last) = last else {
             return Err(Refused::new(StatusCode::CONFLICT, "nothing was switched since the start"));
         };
         let trust = *lock(&self.trust);
         self.set_all(last, trust).await?;
+        lock(&self.before).pop();
         self.tell_policies().await.map(drop)
     }
 

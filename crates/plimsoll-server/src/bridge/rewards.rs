@@ -6,18 +6,14 @@ use crate::answer::{Body, Problem, Refused};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use plimsoll_kube::twin::{Account, Twin};
+use plimsoll_kube::twin::Account;
+use plimsoll_learn::policy::MULTI_OBJECTIVE;
 use plimsoll_learn::reward::Objectives;
 use plimsoll_learn::reward::objectives::PROFILES;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use utoipa::ToSchema;
-
-/// How long a preview may take to place all pods anew.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// How often it is looked at.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// How much each objective counts: numbers from 0 up, not all of them 0.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -109,35 +105,23 @@ pub struct Trial {
     weights: Weights,
 }
 
-/// Places all pods of the cluster anew, in thought, by the weights in force and by others. Nothing is changed.
-#[utoipa::path(post, path = "/v1/rewards/preview", request_body = Trial, responses((status = 202, description = "The job, for /v1/jobs; its result has `now` and `then`"), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
+/// Places all pods of the cluster anew, in thought, with the policy `multi-objective`: by the weights in force and by others. Nothing is changed.
+#[utoipa::path(post, path = "/v1/rewards/preview", request_body = Trial, responses((status = 202, description = "The job, for /v1/jobs; its result has `now` and `then`, what the policy multi-objective comes to with the weights in force and with these, and `ranks`, whether that policy ranks"), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 408, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
 pub async fn preview(State(app): Shared, Body(request): Body<Trial>) -> Result<(StatusCode, Json<Value>), Refused> {
     let (now, then) = (app.bridge.helm.objectives.get(), request.weights.objectives()?);
-    let twin = |weights| (app.bridge.helm.preview)(weights).map_err(|why| Refused::new(StatusCode::CONFLICT, why));
-    let twins = [twin(now)?, twin(then)?];
+    let placing = (app.bridge.helm.preview)([now, then]).map_err(|why| Refused::new(StatusCode::CONFLICT, why))?;
+    // Where another policy ranks, weights say what is learned, not what is decided.
+    let ranks = app.bridge.ranks(MULTI_OBJECTIVE);
     let started = Instant::now();
     let job = app.bridge.start_job("preview", |progress| async move {
         progress.tell(0.1, "all pods are placed anew, in thought");
-        let [now, then] = settled(&twins).await?;
+        let [now, then] = placing.await?;
         let seconds = started.elapsed().as_secs_f64();
-        Ok(json!({ "now": outcome(&now), "then": outcome(&then), "pods": then.placed, "seconds": seconds }))
+        Ok(json!({
+            "now": outcome(&now), "then": outcome(&then), "pods": then.placed, "seconds": seconds, "ranks": ranks,
+        }))
     })?;
     Ok((StatusCode::ACCEPTED, job))
-}
-
-/// What twins tell once they have placed what can be placed.
-async fn settled(twins: &[Twin; 2]) -> Result<[Account; 2], String> {
-    let begun = Instant::now();
-    loop {
-        tokio::time::sleep(LOOK).await;
-        let accounts = twins.each_ref().map(|twin| twin.told().account());
-        if accounts.iter().all(|account| account.is_ready) {
-            return Ok(accounts);
-        }
-        if begun.elapsed() > PATIENCE {
-            return Err(format!("the pods were not placed within {} seconds", PATIENCE.as_secs()));
-        }
-    }
 }
 
 fn outcome(account: &Account) -> Value {

@@ -146,9 +146,12 @@ impl Bridge {
     }
 }
 
-fn off() -> Refused {
-    let why =
-        "nobody learns here: start with ENABLE_TRAINING=true, or `training: {enabled: true}` in the configuration";
+fn off(mode: &str) -> Refused {
+    let why = match mode {
+        "advise" => "an adviser does not learn; `plimsoll run` does, beside or in place of the scheduler",
+        "demo" => "a demo does not learn; `plimsoll run` does",
+        _ => "nobody learns here: start with ENABLE_TRAINING=true, or `training: {enabled: true}` in the configuration",
+    };
     Refused::new(StatusCode::CONFLICT, why)
 }
 
@@ -171,7 +174,7 @@ pub async fn training(State(app): Shared) -> Json<Value> {
 pub async fn trigger(State(app): Shared) -> Result<(StatusCode, Json<Value>), Refused> {
     let training = &app.bridge.helm.training;
     match training.read(|lesson| lesson.stage) {
-        Phase::Off => Err(off()),
+        Phase::Off => Err(off(app.bridge.helm.mode)),
         Phase::Waiting => {
             let lesson = Arc::clone(training);
             let known = lesson.read(|lesson| lesson.lessons);
@@ -225,7 +228,7 @@ pub async fn save(State(app): Shared, Body(request): Body<SaveRequest>) -> Resul
     super::shelf::check_name(&name)?;
     let (stage, last) = app.bridge.helm.training.read(|lesson| (lesson.stage, lesson.last.clone()));
     let last = match (stage, last) {
-        (Phase::Off, None) => return Err(off()),
+        (Phase::Off, None) => return Err(off(app.bridge.helm.mode)),
         (_, None) => return Err(Refused::new(StatusCode::CONFLICT, "nothing was learned yet")),
         (_, Some(last)) => last,
     };

@@ -112,9 +112,10 @@ impl<'a> Search<'a> {
         let mut best: Found = Vec::new();
         for (candidate, figures) in sorted {
             let enlarges = |(other, _): &(Candidate, Figures)| {
-                let scales_alike = |(a, b): (&PoolSize, &PoolSize)| a.idle_after.is_some() == b.idle_after.is_some();
-                candidate.0.iter().zip(&other.0).all(scales_alike)
-                    && candidate.counts().zip(other.counts()).all(|(a, b)| a >= b)
+                // Another length of idleness, or fewer machines that always stay, is another answer.
+                let enlarges =
+                    |(a, b): (&PoolSize, &PoolSize)| a.idle_after == b.idle_after && a.min >= b.min && a.max >= b.max;
+                candidate.0.iter().zip(&other.0).all(enlarges)
             };
             if !best.iter().any(enlarges) {
                 best.push((candidate, figures));

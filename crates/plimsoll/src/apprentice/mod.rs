@@ -143,9 +143,9 @@ impl Apprentice {
         self.stage(Phase::Shadowing);
         let before = self.active();
         let trial = Trial { bridge: &self.bridge, settings: &self.settings };
-        match trial.run(candidate).await {
+        match trial.run(candidate, false).await {
             Ok(compared) if compared.shadow_is_no_worse(self.settings.tolerance) => {
-                if let Err(refused) = self.bridge.switch(candidate, None).await {
+                if let Err(refused) = self.bridge.switch(candidate, self.bridge.first_profile().as_deref()).await {
                     return self.decide(candidate, "refused", &refused.to_string());
                 }
                 self.decide(candidate, "promoted", &compared.words());
@@ -153,7 +153,7 @@ impl Apprentice {
             Ok(compared) => return self.decide(candidate, "refused", &compared.words()),
             Err(why) => return self.decide(candidate, "refused", &why),
         }
-        match trial.run(&before).await {
+        match trial.run(&before, true).await {
             Ok(compared) if compared.live_is_no_worse(self.settings.tolerance) => {}
             // Somebody may have chosen another policy meanwhile: that is for them to say.
             Ok(_) | Err(_) if self.active() != candidate => {}

@@ -14,6 +14,7 @@ use kube::{Api, Client};
 use plimsoll_core::config::Configuration;
 use plimsoll_kube::rights;
 use plimsoll_kube::world::is_ready;
+use plimsoll_learn::reward::SharedObjectives;
 use plimsoll_telemetry::{Prometheus, ResourceMetrics, Settings, Store};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -127,7 +128,7 @@ async fn examine(args: &Args, findings: &mut Findings<'_>) -> Result<()> {
 }
 
 fn policies(args: &Args, configuration: &Configuration, section: &Section, findings: &mut Findings<'_>) -> Result<()> {
-    match section.engine(configuration, &args.policy, 1) {
+    match section.engine(configuration, &args.policy, &SharedObjectives::default(), 1) {
         Ok((_, ranked)) => {
             let each: Vec<_> = ranked.iter().map(|ranked| format!("{} by {}", ranked.profile, ranked.policy)).collect();
             findings.good("profiles", &each.join(", "))

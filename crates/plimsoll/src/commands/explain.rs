@@ -4,7 +4,7 @@ use super::place::{ClusterArgs, Format, full_name};
 use crate::Verdict;
 use crate::cluster::Cluster;
 use crate::dry_run::DryRun;
-use crate::input::read_configuration;
+use crate::input::{read_configuration, read_token};
 use crate::output::{DIM, HEADING, Output, count};
 use crate::report;
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,6 +13,7 @@ use plimsoll_core::gate_message;
 use plimsoll_core::state::pod_key;
 use plimsoll_kube::explained::{Decided, Explained};
 use std::io::Write;
+use std::path::PathBuf;
 
 /// Say why a pod goes to a node, or to none
 ///
@@ -28,6 +29,9 @@ pub struct Args {
     /// Ask a scheduler that runs, `plimsoll run`, at the address where it serves, such as http://127.0.0.1:10259
     #[arg(long, value_name = "URL", conflicts_with_all = ["files", "kubeconfig", "config"])]
     server: Option<String>,
+    /// A file with a token for that scheduler, where it asks for one
+    #[arg(long, value_name = "FILE", requires = "server")]
+    token_file: Option<PathBuf>,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     output: Format,
@@ -74,10 +78,15 @@ fn ask(url: &str, args: &Args, out: &mut Output) -> Result<Verdict> {
     let pod = full_name(&args.pod);
     let explained: Explained = runtime.block_on(async {
         let address = url.parse().with_context(|| format!("--server {url}: not an address"))?;
-        let client = kube::Client::try_from(kube::Config::new(address))?;
+        let mut config = kube::Config::new(address);
+        config.auth_info.token = read_token("--token-file", args.token_file.as_deref())?.map(Into::into);
+        let client = kube::Client::try_from(config)?;
         let asked = http::Request::get(format!("/explain/{pod}")).body(Vec::new())?;
         let answer = client.request_text(asked).await.map_err(|error| match error {
             kube::Error::Api(status) if status.code == 404 => anyhow!("the scheduler at {url} knows no pod {pod}"),
+            kube::Error::Api(status) if status.code == 401 => {
+                anyhow!("the scheduler at {url} asks for a token, or for another one: give it with --token-file FILE")
+            }
             other => anyhow!(other).context(format!("the scheduler at {url} does not answer; is it running?")),
         })?;
         serde_json::from_str(&answer).with_context(|| format!("{url} is not a scheduler of ours"))

@@ -4,12 +4,11 @@ use crate::Verdict;
 use crate::access::Access;
 use crate::apprentice::{Apprentice, TrainingSettings};
 use crate::connect::{self, ConnectArgs};
-use crate::helm::{Deck, helm};
+use crate::helm::{Deck, helm, objectives};
 use crate::output::Output;
 use crate::section::{self, Section};
 use crate::telemetry;
 use anyhow::{Context, Result, bail};
-use kube::Client;
 use plimsoll_core::config::{Configuration, Profile};
 use plimsoll_kube::driver::{Critic, Inbox};
 use plimsoll_kube::lease::Election;
@@ -18,10 +17,9 @@ use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, RunError, run as schedule};
 use plimsoll_kube::survey::Ranked;
 use plimsoll_kube::trace::Tracer;
-use plimsoll_kube::twin::{Begin, Twin};
-use plimsoll_kube::world::NodeKinds;
+use plimsoll_kube::twin::{Begin, Site, Twin};
 use plimsoll_learn::policy::MultiObjective;
-use plimsoll_learn::reward::{Objectives, SharedObjectives};
+use plimsoll_learn::reward::SharedObjectives;
 use plimsoll_server::App;
 use plimsoll_telemetry::Store;
 use std::fs::OpenOptions;
@@ -97,7 +95,8 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
 }
 
 async fn live(args: &Args, configuration: &Configuration, section: &Section, out: &mut Output) -> Result<Verdict> {
-    let (engine, policies) = section.engine(configuration, &args.policy, args.seed)?;
+    let objectives = objectives()?;
+    let (engine, policies) = section.engine(configuration, &args.policy, &objectives, args.seed)?;
     let kinds = section.node_kinds(folder_of(args))?;
     let own = &configuration.client_connection.kubeconfig;
     let otherwise = (!own.is_empty()).then(|| Path::new(own));
@@ -115,14 +114,17 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let (inbox, receiver) = Inbox::new();
     let store = telemetry::start(&section.telemetry, args.prometheus.as_deref(), &client, &inbox)?;
     let (metrics, ready) = (Arc::new(Metrics::new()), Arc::default());
-    let objectives = SharedObjectives::new(objectives()?);
     let mut stop = stop_signal()?;
     let is_served = args.listen != "off";
-    let begin = || Twin::start(client.clone(), configuration, kinds.clone(), Vec::new(), Begin::Anew);
-    let twin = (is_served && args.compare).then(begin);
+    let site = Site {
+        client: client.clone(),
+        configuration: configuration.clone(),
+        kinds: kinds.clone(),
+        latencies: telemetry::latencies(&store),
+    };
+    let twin = (is_served && args.compare).then(|| Twin::start(&site, Vec::new(), Begin::Anew));
     if is_served {
-        let (client, kinds, objectives, twin) = (&client, &kinds, &objectives, twin.as_ref());
-        let served = Served { args, configuration, section, client, kinds, objectives, twin };
+        let served = Served { args, section, site: &site, objectives: &objectives, twin: twin.as_ref() };
         let url = served.serve(&policies, &inbox, store, &metrics, &ready, stop.clone()).await?;
         out.note(&format!("API, dashboard, health and metrics at {url}"));
     } else if args.compare || section.training.enabled {
@@ -166,10 +168,9 @@ fn critic(objectives: SharedObjectives) -> Critic {
 /// What is served beside the scheduler, and what it is made of.
 struct Served<'a> {
     args: &'a Args,
-    configuration: &'a Configuration,
     section: &'a Section,
-    client: &'a Client,
-    kinds: &'a NodeKinds,
+    /// The cluster.
+    site: &'a Site,
     objectives: &'a SharedObjectives,
     /// The cluster as it would be under the default policy, if that is wanted.
     twin: Option<&'a Twin>,
@@ -186,39 +187,37 @@ impl Served<'_> {
         ready: &Arc<AtomicBool>,
         stop: watch::Receiver<bool>,
     ) -> Result<String> {
-        let Self { args, configuration, section, client, .. } = *self;
+        let Self { args, section, site, .. } = *self;
         let training = TrainingSettings::new(&section.training, &|name| std::env::var(name).ok())?;
-        let data = data(args, training.is_some())?;
+        let data = data(args.data.as_deref(), training.is_some())?;
         let helm = helm(Deck {
             mode: if args.shadow.is_some() { "shadow" } else { "schedule" },
-            configuration,
             section,
             named: policies.iter().map(|ranked| ranked.policy.clone()).collect(),
-            client: client.clone(),
-            kinds: self.kinds.clone(),
+            site: site.clone(),
             twin: self.twin.map(|twin| Arc::clone(twin.told())),
             data: data.clone(),
             objectives: self.objectives.clone(),
         });
-        let profiles = configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
+        let profiles = site.configuration.profiles.iter().map(|profile| profile.scheduler_name.clone()).collect();
         let lesson = Arc::clone(&helm.training);
         let mut app = App::new(inbox.clone(), Arc::clone(ready), profiles, store, helm);
         app.engine_metrics = Some(Arc::clone(metrics));
         if let Some((settings, folder)) = training.zip(data) {
             let apprentice = Apprentice {
                 settings,
-                client: client.clone(),
+                client: site.client.clone(),
                 bridge: app.bridge(),
                 training: lesson,
                 folder,
                 catalogue: section.catalogue.as_ref().map(|file| folder_of(args).join(file)),
                 nodes: section.nodes.clone(),
-                clusters: self.kinds.clusters.clone(),
+                clusters: site.kinds.clusters.clone(),
                 objectives: self.objectives.clone(),
             };
             tokio::spawn(apprentice.run());
         }
-        args.access.serve(&args.listen, app, Some(client), stop).await
+        args.access.serve(&args.listen, app, Some(&site.client), stop).await
     }
 }
 
@@ -227,18 +226,10 @@ fn folder_of(args: &Args) -> &Path {
     args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."))
 }
 
-/// What placements are rewarded for, to begin with.
-fn objectives() -> Result<Objectives> {
-    let mut objectives = Objectives::default();
-    objectives.override_by(&|name| std::env::var(name).ok())?;
-    objectives.check()?;
-    Ok(objectives)
-}
-
 /// The folder of data. Who learns needs one: without, it is one that goes with the machine's temporary files.
-fn data(args: &Args, is_needed: bool) -> Result<Option<PathBuf>> {
+pub fn data(given: Option<&Path>, is_needed: bool) -> Result<Option<PathBuf>> {
     let otherwise = || is_needed.then(|| std::env::temp_dir().join(format!("plimsoll-data-{}", std::process::id())));
-    let Some(folder) = args.data.clone().or_else(otherwise) else { return Ok(None) };
+    let Some(folder) = given.map(Path::to_owned).or_else(otherwise) else { return Ok(None) };
     std::fs::create_dir_all(&folder).with_context(|| format!("--data {}: cannot be made", folder.display()))?;
     Ok(Some(folder))
 }

@@ -2,9 +2,9 @@
 
 use crate::Verdict;
 use crate::access::Access;
-use crate::commands::run::stop_signal;
+use crate::commands::run::{data, stop_signal};
 use crate::connect::{self, ConnectArgs};
-use crate::helm::{Deck, helm};
+use crate::helm::{Deck, helm, objectives};
 use crate::output::Output;
 use crate::section::{self, Section};
 use crate::telemetry;
@@ -18,6 +18,7 @@ use plimsoll_kube::metrics::Metrics;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, run as follow};
 use plimsoll_kube::survey::Ranked;
+use plimsoll_kube::twin::{Begin, Site, Twin};
 use plimsoll_learn::reward::SharedObjectives;
 use plimsoll_server::{App, router};
 use std::net::SocketAddr;
@@ -46,6 +47,12 @@ pub struct Args {
     /// Bind pods where an extender is asked to
     #[arg(long)]
     bind: bool,
+    /// Also reckon what the cluster would be like under the default policy, for comparison; it takes as much memory again
+    #[arg(long)]
+    compare: bool,
+    /// A folder for recordings and reports; without, none are kept
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// A Prometheus that tells how busy nodes are, by its URL
     #[arg(long, value_name = "URL")]
     prometheus: Option<String>,
@@ -66,7 +73,8 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
 }
 
 async fn live(args: &Args, configuration: &Configuration, section: &Section, out: &mut Output) -> Result<Verdict> {
-    let (engine, ranked) = engine(args, configuration, section)?;
+    let objectives = objectives()?;
+    let (engine, ranked) = engine(args, configuration, section, &objectives)?;
     let policies = ranked.iter().map(|ranked| ranked.profile.clone()).collect();
     let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     let kinds = section.node_kinds(folder)?;
@@ -79,16 +87,21 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let store = telemetry::start(&section.telemetry, args.prometheus.as_deref(), &client, &inbox)?;
     let ready = Arc::default();
     let metrics = Arc::new(Metrics::new());
+    let site = Site {
+        client: client.clone(),
+        configuration: configuration.clone(),
+        kinds: kinds.clone(),
+        latencies: telemetry::latencies(&store),
+    };
+    let twin = args.compare.then(|| Twin::start(&site, Vec::new(), Begin::Anew));
     let helm = helm(Deck {
         mode: "advise",
-        configuration,
         section,
         named: ranked.iter().map(|ranked| ranked.policy.clone()).collect(),
-        client: client.clone(),
-        kinds: kinds.clone(),
-        twin: None,
-        data: None,
-        objectives: SharedObjectives::default(),
+        site,
+        twin: twin.as_ref().map(|twin| Arc::clone(twin.told())),
+        data: data(args.data.as_deref(), false)?,
+        objectives,
     });
     let mut app = App::new(inbox.clone(), Arc::clone(&ready), policies, store, helm);
     args.access.guard(&mut app, Some(&client))?;
@@ -108,7 +121,12 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
 }
 
 /// An engine with a profile for each policy, which has its name.
-fn engine(args: &Args, configuration: &Configuration, section: &Section) -> Result<(Engine, Vec<Ranked>)> {
+fn engine(
+    args: &Args,
+    configuration: &Configuration,
+    section: &Section,
+    objectives: &SharedObjectives,
+) -> Result<(Engine, Vec<Ranked>)> {
     let Some(profile) = configuration.profiles.first() else { bail!("the configuration has no profile") };
     let mut named: Vec<(String, &str)> = Vec::new();
     for given in &args.policy {
@@ -134,7 +152,7 @@ fn engine(args: &Args, configuration: &Configuration, section: &Section) -> Resu
     let mut engine = Engine::new(&Configuration { profiles, ..configuration.clone() }, args.seed);
     let mut ranked = Vec::new();
     for (profile, name) in named {
-        let policy = section.policy(name)?;
+        let policy = section.policy(name, objectives, None)?;
         ranked.push(Ranked { profile: profile.clone(), policy: name.to_owned(), counters: policy.counters() });
         engine.set_policy(&profile, policy);
     }

@@ -75,14 +75,15 @@ fn print(args: &Args, found: &Transfer, out: &mut Output) -> Result<()> {
     out.table("", &list)?;
     let (from, goal) = (args.from.display(), found.goal());
     let goal = goal.map_or_else(String::new, |goal| format!("{:.6}{unit} after {} steps", goal.figure, goal.steps));
-    match (found.reached(), found.share()) {
-        (Some(reached), Some(share)) => writeln!(
-            out,
-            "training from nothing reaches {goal}; beginning with {from}, {} steps reach it: {:.1} % of those",
-            reached.steps,
-            share * 100.0
-        )?,
-        _ => writeln!(out, "training from nothing reaches {goal}; beginning with {from}, it is not reached")?,
+    writeln!(out, "training from nothing reaches {goal}")?;
+    for (how, point) in [("the same but for chance", found.matched()), ("as good", found.reached())] {
+        match point {
+            Some(point) => {
+                let share = found.share(point) * 100.0;
+                writeln!(out, "beginning with {from}, {how} after {} steps: {share:.1} % of those", point.steps)?;
+            }
+            None => writeln!(out, "beginning with {from}, not {how} by the end")?,
+        }
     }
     Ok(())
 }

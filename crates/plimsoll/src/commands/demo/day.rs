@@ -7,6 +7,7 @@ use plimsoll_core::engine::{Attempt, Engine, Event};
 use plimsoll_core::policy::Policy;
 use plimsoll_kube::asked::Told;
 use plimsoll_kube::survey::{Chronicle, NodeView, Ranked, Survey};
+use plimsoll_kube::twin::{Account, Whole};
 use plimsoll_server::{Figures, Side};
 use plimsoll_sim::scenario::{Prepared, Scenario};
 use plimsoll_sim::simulation::{Inputs, Observer, Seen, Simulation};
@@ -62,6 +63,16 @@ impl Day {
         Ok(())
     }
 
+    /// What the day comes to by a time with each of two policies, whoever is shown.
+    pub fn previewed(seed: u64, policies: [Named; 2], clock: Duration) -> Result<[Account; 2]> {
+        let [left, right] = policies;
+        let mut day = Self::new(seed, left, right)?;
+        while day.clock() < clock && !day.is_over() {
+            day.step()?;
+        }
+        Ok([&mut day.left, &mut day.right].map(Cluster::account))
+    }
+
     /// The time of the day.
     pub fn clock(&self) -> Duration {
         self.right.simulation.now()
@@ -108,6 +119,12 @@ impl Cluster {
             }
         }
         self.looked = seen;
+    }
+
+    /// How things stand.
+    fn account(&mut self) -> Account {
+        let Figures { placed, pending, .. } = self.figures();
+        Account { is_ready: true, whole: Whole::of_state(self.simulation.engine().state()), placed, waiting: pending }
     }
 
     /// As it is shown; nodes as they were looked at last.
@@ -202,10 +219,14 @@ mod tests {
     use plimsoll_core::policy::by_name;
     use plimsoll_kube::asked::{again, what_if};
     use plimsoll_kube::survey::Seen;
+    use plimsoll_learn::reward::SharedObjectives;
 
     fn day(seed: u64, hours: u64) -> Day {
         let left = Named { name: DEFAULT.to_owned(), policy: by_name(DEFAULT).unwrap() };
-        let right = Named { name: shipped::NAME.to_owned(), policy: shipped::policy(shipped::NAME).unwrap() };
+        let right = Named {
+            name: shipped::NAME.to_owned(),
+            policy: shipped::policy(shipped::NAME, &SharedObjectives::default(), None).unwrap(),
+        };
         let mut day = Day::new(seed, left, right).unwrap();
         while day.clock() < Duration::from_secs(hours * 3600) {
             day.step().unwrap();

@@ -9,7 +9,7 @@ mod shipped;
 use crate::Verdict;
 use crate::access::Access;
 use crate::commands::run::stop_signal;
-use crate::helm;
+use crate::helm::{self, objectives};
 use crate::output::{ACCENT, HEADING, Output};
 use crate::section::Section;
 use anyhow::{Context, Result};
@@ -18,9 +18,9 @@ use player::Player;
 use plimsoll_core::config::Configuration;
 use plimsoll_kube::driver::Inbox;
 use plimsoll_kube::twin::Told;
-use plimsoll_learn::policy::{MULTI_OBJECTIVE, MultiObjective};
-use plimsoll_learn::reward::SharedObjectives;
-use plimsoll_server::{App, Helm, Pace, SPEEDS, Stage};
+use plimsoll_learn::policy::MULTI_OBJECTIVE;
+use plimsoll_learn::reward::{Objectives, SharedObjectives};
+use plimsoll_server::{App, Helm, Pace, Previewed, SPEEDS, Stage};
 use plimsoll_telemetry::Store;
 use screen::Screen;
 use std::io::Write;
@@ -67,20 +67,23 @@ pub fn speed(text: &str) -> Result<f64, String> {
 
 /// Runs the demo.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
-    let named = |name: &str| Ok::<_, anyhow::Error>(Named { name: name.to_owned(), policy: shipped::policy(name)? });
+    let objectives = objectives()?;
+    let named = |name: &str| {
+        Ok::<_, anyhow::Error>(Named { name: name.to_owned(), policy: shipped::policy(name, &objectives, None)? })
+    };
     let day = Day::new(args.seed, named(DEFAULT)?, named(&args.policy)?)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(show(&args, day, out));
+    let result = runtime.block_on(show(&args, day, objectives, out));
     crate::connect::leave(runtime);
     result
 }
 
-async fn show(args: &Args, day: Day, out: &mut Output) -> Result<Verdict> {
+async fn show(args: &Args, day: Day, objectives: SharedObjectives, out: &mut Output) -> Result<Verdict> {
     let stage = Arc::new(Stage::new(Pace { speed: args.speed, paused: false }));
     let left = Arc::default();
     let (inbox, receiver) = Inbox::new();
     let profile = day.right.profile().to_owned();
-    let app = app(args, inbox, profile, &stage, Arc::clone(&left));
+    let app = app(args, inbox, profile, &stage, Arc::clone(&left), objectives);
     let mut stop = stop_signal()?;
     let listen = args.listen.clone().unwrap_or_else(free_address);
     let url = args.access.serve(&listen, app, None, stop.clone()).await?;
@@ -118,18 +121,32 @@ async fn show(args: &Args, day: Day, out: &mut Output) -> Result<Verdict> {
     Ok(Verdict::Good)
 }
 
+/// Lives through the day so far with both weights.
+fn preview(seed: u64, weights: [Objectives; 2], clock: f64) -> Previewed {
+    let live = move || {
+        let named = |weights| Named { name: MULTI_OBJECTIVE.to_owned(), policy: helm::weighing(weights) };
+        Day::previewed(seed, weights.map(named), Duration::from_secs_f64(clock)).map_err(|error| format!("{error:#}"))
+    };
+    Box::pin(async move { tokio::task::spawn_blocking(live).await.map_err(|error| error.to_string())? })
+}
+
 /// What is served: the cluster on the right, which can be looked into and steered, and the day.
-fn app(args: &Args, inbox: Inbox, profile: String, stage: &Arc<Stage>, left: Arc<Told>) -> App {
-    let objectives = SharedObjectives::default();
+fn app(
+    args: &Args,
+    inbox: Inbox,
+    profile: String,
+    stage: &Arc<Stage>,
+    left: Arc<Told>,
+    objectives: SharedObjectives,
+) -> App {
     let (weights, choices) = (objectives.clone(), helm::Choices::new(std::slice::from_ref(&args.policy), None));
+    let (seed, shown) = (args.seed, Arc::clone(stage));
     let helm = Helm {
         mode: "demo",
         config: helm::config(&Configuration::default(), &Section::default()),
         catalogue: Box::new(move || choices.list()),
-        load: Box::new(move |name, _| match name {
-            MULTI_OBJECTIVE => Ok(Box::new(MultiObjective::new(weights.clone()))),
-            _ => shipped::policy(name).map_err(|error| format!("{error:#}")),
-        }),
+        load: Box::new(move |name, trust| shipped::policy(name, &weights, trust).map_err(|error| format!("{error:#}"))),
+        preview: Box::new(move |weights| Ok(preview(seed, weights, shown.day(false).clock))),
         twin: Some(left),
         objectives,
         demo: Some(Arc::clone(stage)),
