@@ -5,6 +5,17 @@
 
 # That of Cargo.toml. On Alpine, what Rust builds is linked against musl, statically.
 ARG RUST=1.95.0
+# Of the line that web/setup takes.
+ARG NODE=22.23.3
+
+# The dashboard is the same files for every platform.
+FROM --platform=$BUILDPLATFORM node:${NODE}-alpine AS page
+WORKDIR /web
+COPY web/package.json web/package-lock.json ./
+RUN --mount=type=cache,target=/root/.npm npm ci --no-audit --no-fund
+COPY web ./
+RUN npm run build
+
 FROM rust:${RUST}-alpine AS sources
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
@@ -15,7 +26,9 @@ COPY examples examples
 COPY models models
 
 FROM sources AS build
-# Without the features that train: they take minutes to build, and the image runs models only.
+# The program is built without a dashboard where there is none.
+COPY --from=page /web/dist web/dist
+# Without the features that train networks by their gradients: they take minutes to build. What learns in a cluster does so by evolution.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
     cargo build --locked --release --package plimsoll --no-default-features --config profile.release.strip=true && \
     cp target/release/plimsoll /plimsoll

@@ -58,7 +58,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "plimsoll.tokenSecret" -}}
-{{- default (printf "%s-token" (include "plimsoll.fullname" .)) .Values.adviser.token.existingSecret }}
+{{- default (printf "%s-token" (include "plimsoll.fullname" .)) .Values.api.token.existingSecret }}
+{{- end }}
+
+{{- define "plimsoll.viewerTokenSecret" -}}
+{{- default (printf "%s-viewer-token" (include "plimsoll.fullname" .)) .Values.api.viewerToken.existingSecret }}
 {{- end }}
 
 {{- define "plimsoll.agentTokenSecret" -}}
@@ -80,16 +84,55 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "plimsoll.hasTls" -}}
-{{- if and (eq .Values.mode "adviser") .Values.adviser.tls.existingSecret }}true{{ end }}
+{{- if .Values.api.tls.existingSecret }}true{{ end }}
 {{- end }}
 
 {{- define "plimsoll.onLoopback" -}}
-{{- if and (eq .Values.mode "adviser") .Values.adviser.loopback }}true{{ end }}
+{{- if and (eq .Values.mode "adviser") .Values.adviser.loopback }}
+{{- if or .Values.api.token.enabled .Values.api.token.existingSecret .Values.api.viewerToken.enabled .Values.api.viewerToken.existingSecret .Values.api.tokenReview }}
+{{- fail "adviser.loopback is for extenders, which cannot send a token: leave api.token, api.viewerToken and api.tokenReview out" }}
+{{- end }}
+{{- print "true" }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether there is a token for those who may do everything. An adviser that others can reach has to have one. */ -}}
+{{- define "plimsoll.hasToken" -}}
+{{- if and (ne .Values.mode "none") (not (include "plimsoll.onLoopback" .)) (or (eq .Values.mode "adviser") .Values.api.token.enabled .Values.api.token.existingSecret) }}true{{ end }}
+{{- end }}
+
+{{- /* Whether there is one for those who may read. A monitor that nothing else lets in gets one. */ -}}
+{{- define "plimsoll.hasViewerToken" -}}
+{{- $forMonitor := and .Values.serviceMonitor.enabled .Values.api.tokenReview (not (include "plimsoll.hasToken" .)) }}
+{{- if and (ne .Values.mode "none") (or .Values.api.viewerToken.enabled .Values.api.viewerToken.existingSecret $forMonitor) }}true{{ end }}
 {{- end }}
 
 {{- /* Whether what is called on the port must send a token. */ -}}
-{{- define "plimsoll.hasToken" -}}
-{{- if and (eq .Values.mode "adviser") (not .Values.adviser.loopback) }}true{{ end }}
+{{- define "plimsoll.asksForToken" -}}
+{{- if or (include "plimsoll.hasToken" .) (include "plimsoll.hasViewerToken" .) .Values.api.tokenReview }}true{{ end }}
+{{- end }}
+
+{{- /* Whether it learns while it runs: the variable counts more than the configuration. */ -}}
+{{- define "plimsoll.learns" -}}
+{{- $learns := dig "training" "enabled" false .Values.config.plimsoll }}
+{{- range .Values.env }}
+{{- if eq .name "ENABLE_TRAINING" }}{{ $learns = has (toString .value) (list "true" "1") }}{{ end }}
+{{- end }}
+{{- if $learns }}true{{ end }}
+{{- end }}
+
+{{- /* Whether there is a folder to write to. Who learns needs one; an adviser keeps nothing. */ -}}
+{{- define "plimsoll.hasData" -}}
+{{- $learns := and (ne .Values.mode "adviser") (include "plimsoll.learns" .) }}
+{{- if or .Values.data.enabled .Values.data.existingClaim $learns }}true{{ end }}
+{{- end }}
+
+{{- /* Whether Plimsoll talks to the agents with the token that the chart knows. */ -}}
+{{- define "plimsoll.hasAgentToken" -}}
+{{- $telemetry := include "plimsoll.telemetry" . | fromYaml }}
+{{- if and (hasKey $telemetry "agents") (not (dig "tokenFile" "" (default dict $telemetry.agents))) }}
+{{- if or .Values.agent.enabled .Values.agent.token.existingSecret }}true{{ end }}
+{{- end }}
 {{- end }}
 
 {{- define "plimsoll.replicas" -}}
@@ -106,6 +149,14 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "plimsoll.plimsollConfig" -}}
 {{- $ours := dict "apiVersion" "plimsoll.dev/v1alpha1" "kind" "PlimsollConfiguration" }}
+{{- with dig "catalogue" "" .Values.config.plimsoll }}
+{{- if not (or (isAbs .) (hasKey $.Values.files .)) }}
+{{- fail (printf "config.plimsoll.catalogue: there is no %s among the files; give it with --set-file, or name it by its whole path in the container" .) }}
+{{- end }}
+{{- end }}
+{{- if include "plimsoll.hasAgentToken" . }}
+{{- $ours = mergeOverwrite $ours (dict "telemetry" (dict "agents" (dict "tokenFile" (printf "/etc/plimsoll/agent-token/%s" .Values.agent.token.key)))) }}
+{{- end }}
 {{- mergeOverwrite $ours (deepCopy .Values.config.plimsoll) | toYaml }}
 {{- end }}
 

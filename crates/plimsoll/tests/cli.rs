@@ -438,6 +438,15 @@ fn check_config_reports_every_mistake_of_every_file() {
 }
 
 #[test]
+fn the_doctor_reads_policies_as_whom_they_are_for() {
+    let doctor = |more: &[&str]| {
+        plimsoll(&[&["doctor", "--kubeconfig", "/nowhere", "--policy", "green=models/energy"], more].concat()).expect(1)
+    };
+    doctor(&["--adviser"]).says("ok   policies: green by models/energy");
+    doctor(&[]).says("BAD  policies: --policy green=models/energy: there is no profile");
+}
+
+#[test]
 fn policies_are_listed() {
     plimsoll(&["policies"]).expect(0).says("default").says("best-fit").says("dot-product");
 }

@@ -1,6 +1,7 @@
 //! `plimsoll doctor`
 
 use crate::Verdict;
+use crate::commands::serve;
 use crate::connect::{self, ConnectArgs};
 use crate::output::{ACCENT, BAD, DIM, GOOD, Output};
 use crate::section::{self, Section};
@@ -32,7 +33,7 @@ pub struct Args {
     config: Option<PathBuf>,
     #[command(flatten)]
     connect: ConnectArgs,
-    /// The policies or models that are to rank, as for `plimsoll run`
+    /// The policies or models that are to rank, as for `plimsoll run`; with --adviser as for `plimsoll serve`
     #[arg(long, value_name = "[PROFILE=]NAME")]
     policy: Vec<String>,
     /// A Prometheus that tells how busy nodes are, by its URL
@@ -128,10 +129,17 @@ async fn examine(args: &Args, findings: &mut Findings<'_>) -> Result<()> {
 }
 
 fn policies(args: &Args, configuration: &Configuration, section: &Section, findings: &mut Findings<'_>) -> Result<()> {
-    match section.engine(configuration, &args.policy, &SharedObjectives::default(), 1) {
+    let weights = SharedObjectives::default();
+    // Policies of an adviser have names of their own; those of a scheduler are for its profiles.
+    let (what, built) = match (args.adviser, args.policy.as_slice()) {
+        (true, []) => ("policies", serve::engine(&["default".to_owned()], configuration, section, &weights, 1)),
+        (true, given) => ("policies", serve::engine(given, configuration, section, &weights, 1)),
+        (false, given) => ("profiles", section.engine(configuration, given, &weights, 1)),
+    };
+    match built {
         Ok((_, ranked)) => {
             let each: Vec<_> = ranked.iter().map(|ranked| format!("{} by {}", ranked.profile, ranked.policy)).collect();
-            findings.good("profiles", &each.join(", "))
+            findings.good(what, &each.join(", "))
         }
         Err(error) => findings.add(
             Grade::Bad,

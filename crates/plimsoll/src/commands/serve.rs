@@ -74,7 +74,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
 
 async fn live(args: &Args, configuration: &Configuration, section: &Section, out: &mut Output) -> Result<Verdict> {
     let objectives = objectives()?;
-    let (engine, ranked) = engine(args, configuration, section, &objectives)?;
+    let (engine, ranked) = engine(&args.policy, configuration, section, &objectives, args.seed)?;
     let policies = ranked.iter().map(|ranked| ranked.profile.clone()).collect();
     let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     let kinds = section.node_kinds(folder)?;
@@ -120,16 +120,17 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     Ok(Verdict::Good)
 }
 
-/// An engine with a profile for each policy, which has its name.
-fn engine(
-    args: &Args,
+/// An engine with a profile for each policy, `[NAME=]POLICY`, which has its name.
+pub fn engine(
+    policies: &[String],
     configuration: &Configuration,
     section: &Section,
     objectives: &SharedObjectives,
+    seed: u64,
 ) -> Result<(Engine, Vec<Ranked>)> {
     let Some(profile) = configuration.profiles.first() else { bail!("the configuration has no profile") };
     let mut named: Vec<(String, &str)> = Vec::new();
-    for given in &args.policy {
+    for given in policies {
         let (name, policy) = match given.split_once('=') {
             Some((name, policy)) => (name.to_owned(), policy),
             None => (
@@ -149,7 +150,7 @@ fn engine(
         profile
     };
     let profiles = named.iter().map(|(name, _)| renamed(name)).collect();
-    let mut engine = Engine::new(&Configuration { profiles, ..configuration.clone() }, args.seed);
+    let mut engine = Engine::new(&Configuration { profiles, ..configuration.clone() }, seed);
     let mut ranked = Vec::new();
     for (profile, name) in named {
         let policy = section.policy(name, objectives, None)?;
