@@ -36,9 +36,7 @@ impl Agents {
         let wanted = json!({ "targets": targets.iter().map(|target| request(target)).collect::<Vec<_>>() });
         let (mut told, mut problem) = (0, None);
         let nodes = Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await?;
-        let pods =
-            Api::<Pod>::default_namespaced(self.client.clone()).list(&ListParams::default().labels(LABEL)).await?;
-        for address in addresses(&nodes.items, &pods.items) {
+        for address in addresses(&nodes.items, &pods(&self.client).await?) {
             let address = with_port(address, self.port);
             match self.tell(&address, &wanted).await {
                 Ok(()) => told += 1,
@@ -59,6 +57,18 @@ impl Agents {
             status => Err(format!("{status}: {}", answer.text().await.unwrap_or_default())),
         }
     }
+}
+
+/// Where the agent of a node is reached on this port, if anywhere: at its pod, or else at the node itself.
+pub async fn agent_address(client: &Client, node: &str, port: u16) -> Result<Option<String>, kube::Error> {
+    let node = Api::<Node>::all(client.clone()).get(node).await?;
+    let pods = pods(client).await?;
+    Ok(addresses(std::slice::from_ref(&node), &pods).first().map(|address| with_port(address, port)))
+}
+
+async fn pods(client: &Client) -> Result<Vec<Pod>, kube::Error> {
+    let labelled = ListParams::default().labels(LABEL);
+    Ok(Api::<Pod>::default_namespaced(client.clone()).list(&labelled).await?.items)
 }
 
 /// How a target is measured: what names a page by HTTP, all else by a connection.
@@ -91,7 +101,7 @@ fn with_port(address: &str, port: u16) -> String {
 }
 
 /// Where a node is reached from within its cluster.
-pub fn internal_address(node: &Node) -> Option<&str> {
+fn internal_address(node: &Node) -> Option<&str> {
     let addresses = node.status.as_ref()?.addresses.as_ref()?;
     addresses.iter().find(|address| address.type_ == "InternalIP").map(|address| address.address.as_str())
 }

@@ -9,7 +9,7 @@ mod queries;
 mod resource_metrics;
 mod store;
 
-pub use agents::{Agents, internal_address};
+pub use agents::{Agents, agent_address};
 pub use prometheus::{Prometheus, PrometheusError};
 pub use queries::{
     CPU_CORES, CPU_PERCENT, LATENCY_MS, MEMORY_AVAILABLE_GB, MEMORY_USED_GB, PODS, POWER_WATTS, Query, QuerySet,

@@ -49,8 +49,8 @@ struct Slow {
 }
 
 impl Slow {
-    fn start() -> Self {
-        let mut child = demo(&["--speed", "60"]).stdout(Stdio::piped()).spawn().unwrap();
+    fn start(policy: &str) -> Self {
+        let mut child = demo(&["--speed", "60", "--policy", policy]).stdout(Stdio::piped()).spawn().unwrap();
         let mut reader = BufReader::new(child.stdout.take().unwrap());
         let mut lines = reader.by_ref().lines().map_while(Result::ok);
         let said = lines.find(|line| line.contains("Dashboard: ")).expect("it says where it is");
@@ -64,7 +64,7 @@ impl Slow {
         let length = body.len();
         write!(
             stream,
-            "{method} {path} HTTP/1.1\r\nhost: demo\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         )
         .unwrap();
         let mut answer = String::new();
@@ -93,7 +93,7 @@ impl Drop for Slow {
 
 #[test]
 fn the_cluster_on_the_right_is_served_like_any_other() {
-    let demo = Slow::start();
+    let demo = Slow::start("models/energy");
     assert_eq!(demo.get("/status")["mode"], "demo");
     // Decisions come as soon as the day has begun.
     let decision = loop {
@@ -123,4 +123,44 @@ fn the_cluster_on_the_right_is_served_like_any_other() {
         assert_eq!(demo.ask("POST", "/v1/demo", body).0, 422, "{body}");
     }
     assert_eq!(demo.ask("POST", "/v1/demo", "{").0, 400);
+}
+
+#[test]
+fn weights_are_tried_and_count_for_the_next_decision() {
+    let demo = Slow::start("multi-objective");
+    assert_eq!(demo.ask("POST", "/v1/demo", &json!({ "speed": 5000 }).to_string()).0, 200);
+    while demo.get("/v1/demo")["clock"].as_f64().unwrap() < 3600.0 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(demo.ask("POST", "/v1/demo", &json!({ "paused": true }).to_string()).0, 200);
+    let weights = |name: &str| {
+        let mut all = json!({ "utilisation": 0, "balance": 0, "latency": 0, "affinity": 0, "energy": 0 });
+        all[name] = json!(1);
+        json!({ "weights": all }).to_string()
+    };
+    let place = || {
+        let asked = json!({ "requests": { "cpu": "2", "memory": "4Gi" } });
+        let pod = json!({ "pod": { "spec": { "containers": [{ "name": "c", "resources": asked }] } } });
+        let (status, answer) = demo.ask("POST", "/v1/what-if", &pod.to_string());
+        assert_eq!(status, 200, "{answer}");
+        let node = answer["node"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+        demo.get(&format!("/cluster/nodes/{node}"))["pods"][0].as_u64().unwrap()
+    };
+    assert_eq!(demo.ask("PUT", "/v1/rewards", &weights("balance")).0, 200);
+    let spread = place();
+    let (status, job) = demo.ask("POST", "/v1/rewards/preview", &weights("energy"));
+    assert_eq!(status, 202, "{job}");
+    let path = format!("/v1/jobs/{}", job["job"].as_str().unwrap());
+    let done = loop {
+        let found = demo.get(&path);
+        if found["state"] != "running" {
+            break found;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    let result = &done["result"];
+    assert_eq!(result["ranks"], true, "{done}");
+    assert!(result["then"]["watts"].as_f64().unwrap() < result["now"]["watts"].as_f64().unwrap(), "{done}");
+    assert_eq!(demo.ask("PUT", "/v1/rewards", &weights("energy")).0, 200);
+    assert_ne!(place(), spread, "energy and balance choose nodes with as many pods");
 }

@@ -4,9 +4,9 @@ use super::site::Site;
 use super::spec::BlockSpec;
 use crate::input::read_token;
 use anyhow::{Context, Result, bail};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, PostParams};
-use plimsoll_telemetry::internal_address;
+use plimsoll_telemetry::agent_address;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -49,7 +49,11 @@ impl Blocker {
                 }
             }
             Self::Agents { http, token, held } => {
-                let url = format!("http://{}:{}/v1/blocks", address(site, node).await?, spec.agent_port);
+                let found = agent_address(&site.client, node, spec.agent_port).await;
+                let address = found
+                    .with_context(|| format!("node {node}"))?
+                    .with_context(|| format!("node {node} has no InternalIP"))?;
+                let url = format!("http://{address}/v1/blocks");
                 let seconds = HELD.as_secs();
                 let wanted =
                     json!({ "cpu": spec.cpu, "memoryMib": spec.memory_mib, "seconds": seconds, "ttlSeconds": seconds });
@@ -94,11 +98,6 @@ fn pod(name: &str, node: &str, spec: &BlockSpec) -> Value {
         },
         "spec": { "nodeName": node, "containers": [{ "name": "main", "image": "lab/none" }] },
     })
-}
-
-async fn address(site: &Site, node: &str) -> Result<String> {
-    let found = Api::<Node>::all(site.client.clone()).get(node).await.with_context(|| format!("node {node}"))?;
-    internal_address(&found).map(str::to_owned).with_context(|| format!("node {node} has no InternalIP"))
 }
 
 fn with(request: RequestBuilder, token: Option<&String>) -> RequestBuilder {

@@ -94,7 +94,9 @@ async fn what_is_learned_is_judged_tried_promoted_and_taken_back_at_will() {
     let job = ask(server, "POST /v1/rewards/preview", energy.clone())["job"].as_str().unwrap().to_owned();
     let done = until(server, &format!("/v1/jobs/{job}"), "the preview ends", |job| job["state"] != "running").await;
     let watts = |side: &str| done["result"][side]["watts"].as_f64().unwrap_or_else(|| panic!("{done:#}"));
-    assert!(watts("then") <= watts("now"), "{done:#}");
+    // Pods come and go meanwhile: one of the two may know of one more.
+    assert!(watts("then") <= watts("now") * 1.02, "{done:#}");
+    assert_eq!(done["result"]["ranks"], false, "{done:#}");
     assert_eq!(ask(server, "PUT /v1/rewards", energy)["weights"]["energy"], 1.0);
 
     // The default policy spreads: what is learned on top of best fit is better, and ranks in the end.
