@@ -5,7 +5,7 @@ use crate::commands::run::stop_signal;
 use crate::connect;
 use crate::input;
 use crate::output::{Output, count};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use plimsoll_load::{Ended, Limits, Live, Report, Scenario, Service, Token, keep_interrupts, may_listen, serve};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -36,6 +36,8 @@ struct Run {
     /// The scenario, in TOML; `-` for standard input
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
+    #[command(flatten)]
+    instead: Instead,
     /// What a run may ask for at most and whom it may load, in TOML; without it, private addresses alone
     #[arg(long, value_name = "FILE")]
     limits: Option<PathBuf>,
@@ -45,6 +47,41 @@ struct Run {
     /// Write the report as JSON into a file, too
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+}
+
+/// What counts more than what the scenario says.
+#[derive(Debug, clap::Args)]
+struct Instead {
+    /// The service, as `http://host:port`, instead of the scenario's
+    #[arg(long, value_name = "URL")]
+    target: Option<String>,
+    /// How many users, instead of the scenario's; not where it has stages
+    #[arg(long, value_name = "N")]
+    users: Option<u32>,
+    /// How many seconds they stay, instead of the scenario's; not where it has stages
+    #[arg(long, value_name = "N")]
+    seconds: Option<u32>,
+    /// The seed, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl Instead {
+    fn apply(&self, mut scenario: Scenario) -> Result<Scenario> {
+        let stays = |name: &str| {
+            format!("{name}: the scenario has stages, which say how many users there are and for how long")
+        };
+        ensure!(self.users.is_none() || scenario.stages.is_empty(), stays("--users"));
+        ensure!(self.seconds.is_none() || scenario.stages.is_empty(), stays("--seconds"));
+        if let Some(target) = &self.target {
+            scenario.target.clone_from(target);
+        }
+        scenario.users = self.users.or(scenario.users);
+        scenario.seconds = self.seconds.or(scenario.seconds);
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        scenario.check()?;
+        Ok(scenario)
+    }
 }
 
 /// Serve runs by REST
@@ -83,11 +120,13 @@ fn limits(file: Option<&Path>) -> Result<Limits> {
 
 async fn run_file(args: &Run, out: &mut Output) -> Result<Verdict> {
     let (name, text) = input::read_text(&args.scenario)?;
-    let scenario = Scenario::parse(&name, &text)?;
+    let scenario = args.instead.apply(Scenario::parse(&name, &text)?)?;
     let limits = limits(args.limits.as_deref())?;
     // A file that cannot be written is better known before than after an hour of load.
     let cannot = |path: &PathBuf| format!("--report {}: it cannot be written", path.display());
-    let file = args.report.as_ref().map(|path| File::create(path).with_context(|| cannot(path))).transpose()?;
+    // What an earlier run wrote stays until this one has something to say.
+    let open = |path: &PathBuf| File::options().create(true).append(true).open(path).with_context(|| cannot(path));
+    let file = args.report.as_ref().map(open).transpose()?;
     let live = Live::new();
     let stop = stop_signal()?;
     let report = {
@@ -101,6 +140,7 @@ async fn run_file(args: &Run, out: &mut Output) -> Result<Verdict> {
         }
     };
     if let (Some(file), Some(path)) = (file, &args.report) {
+        file.set_len(0).with_context(|| cannot(path))?;
         let mut file = BufWriter::new(file);
         serde_json::to_writer_pretty(&mut file, &report).with_context(|| cannot(path))?;
         writeln!(file).and_then(|()| file.flush()).with_context(|| cannot(path))?;
@@ -141,4 +181,26 @@ async fn run_service(args: &Serve, out: &mut Output) -> Result<Verdict> {
     // A signal that nobody can send any more is one.
     serve(listener, Service::new(limits), token, async move { drop(stop.changed().await) }).await;
     Ok(Verdict::Good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_command_line_says_counts_more_but_not_than_stages() {
+        let (app, shop) =
+            (include_str!("../../../../examples/load/app.toml"), include_str!("../../../../examples/load/shop.toml"));
+        let with = |text: &str, users, target: Option<&str>| {
+            let instead = Instead { target: target.map(str::to_owned), users, seconds: None, seed: Some(9) };
+            instead.apply(Scenario::parse("scenario", text).unwrap())
+        };
+        let changed = with(app, Some(3), Some("http://127.0.0.1:1")).unwrap();
+        assert_eq!(
+            (changed.target.as_str(), changed.users, changed.seconds, changed.seed),
+            ("http://127.0.0.1:1", Some(3), Some(30), 9)
+        );
+        assert!(with(shop, Some(3), None).unwrap_err().to_string().contains("stages"));
+        assert!(with(app, None, Some("not a service")).is_err());
+    }
 }
