@@ -101,7 +101,8 @@ pub struct Telemetry {
     pub expected: Arc<[ExpectedPod]>,
     /// The clusters, where there are several.
     pub clusters: Clusters,
-    /// The pods that will be tried next, the first of them being the one that is tried now, as far as the driver looks ahead.
+    /// The pods that will be tried next, the first of them being the one that is tried now, as far as the driver or a policy looks ahead; none
+    /// where nobody does.
     pub upcoming: Vec<PodId>,
     nodes: Vec<NodeTelemetry>,
     pods: FxHashMap<PodId, PodTelemetry>,

@@ -62,7 +62,7 @@ pub const POD_FEATURES: [(&str, &str); 14] = [
     ("hard", "latency that it can bear, ms / 100"),
     ("load", "share of the cluster's CPU that is asked for"),
     ("busy", "share of the nodes that run a pod"),
-    ("upcoming", "pods that wait beside it: log2(1 + pods) / 8"),
+    ("upcoming", "pods that wait beside it, 63 at most: log2(1 + pods) / 8"),
     ("next-cpu", "mean cores of those, log2 / 4"),
     ("next-memory", "mean GiB of those, log2 / 4"),
 ];
@@ -90,6 +90,18 @@ pub const EXTRA_COST: usize = 21;
 pub const FRAGMENTATION: usize = 24;
 /// The place of `siblings`.
 pub const SIBLINGS: usize = 25;
+
+/// How many pods of the queue the features of those that wait look at, the one to be placed included: a burst is told from a trickle, and a long
+/// queue costs no more than a short one.
+pub const LOOKAHEAD: usize = 64;
+/// The features of those that wait.
+const OF_THE_QUEUE: [&str; 3] = ["upcoming", "next-cpu", "next-memory"];
+
+/// How many pods of the queue these features of a pod look at, the one to be placed included.
+pub fn lookahead(pod_features: &[usize]) -> usize {
+    let looks = pod_features.iter().any(|at| OF_THE_QUEUE.contains(&POD_FEATURES[*at].0));
+    if looks { LOOKAHEAD } else { 1 }
+}
 
 /// A set of features of nodes. What nobody asked for is not worked out where that takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

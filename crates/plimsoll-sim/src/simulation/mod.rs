@@ -180,6 +180,7 @@ impl<'a> Simulation<'a> {
         engine.set_words_messages(false);
         let profile = settings.configuration.profiles.first().map(|profile| profile.scheduler_name.as_str());
         engine.set_policy(profile.unwrap_or_default(), policy);
+        engine.set_lookahead(settings.lookahead);
         let regions: BTreeSet<_> = fleet.pools.iter().map(|pool| pool.region.clone()).collect();
         let (measured_from, end) = setup.measured();
         let count = workload.pods.len().max(1) as i128;
@@ -356,10 +357,6 @@ impl<'a> Simulation<'a> {
     /// Has the engine place what can be placed, up to a choice that somebody outside has to make.
     fn schedule(&mut self, decider: Decider) -> Result<(), SimulationError> {
         loop {
-            if self.setup.settings.lookahead > 1 {
-                let upcoming = self.engine.upcoming(self.setup.settings.lookahead);
-                self.engine.scheduler().state.telemetry.upcoming = upcoming;
-            }
             self.observer.deciding();
             let asked = match decider {
                 Decider::Policy => self.engine.next(self.now).map(Asked::Attempt),

@@ -69,6 +69,8 @@ impl Ground {
             let mut prepared = own.prepare(&trace, *seed)?;
             // Only the reference may know what no scheduler can; what it is asked for teaches those who do not.
             prepared.settings.tells_lifetimes = expert == Some("lifetime-aware");
+            // Nobody but the view knows how far it looks: the policy in the run is another's.
+            prepared.settings.lookahead = prepared.settings.lookahead.max(view.lookahead());
             Ok(Inputs::from(prepared))
         };
         let samples = spec.train.samples.par_iter().map(prepare).collect::<Result<Vec<_>, LearnError>>()?;

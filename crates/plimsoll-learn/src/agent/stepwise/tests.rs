@@ -132,6 +132,31 @@ fn a_factored_network_decides_the_same_whether_or_not_its_towers_are_remembered(
 }
 
 #[test]
+#[cfg(feature = "burn")]
+fn pods_that_come_next_are_seen_in_training_and_asked_for_by_the_model() {
+    let bursts =
+        "[workload.generate]\nkind = 'bursty'\nhours = 2\nbatches_per_hour = 20\nbatch_spread_s = 0\noff_hours = 0";
+    let usual = "[workload.generate]\nkind = \"poisson\"\nhours = 2\npods_per_hour = 40";
+    assert!(SCENARIO.contains(usual));
+    for (observation, feature, lookahead) in [
+        ("{ lookahead = 3 }", "next-2-cpu", 3),
+        ("{ nodes = ['cpu-free'], pods = ['cpu', 'upcoming', 'next-memory'] }", "upcoming", 64),
+    ] {
+        for network in ["deepsets", "factored"] {
+            let learn = format!(
+                "agent = {{ name = 'dqn', learning_starts = 32, batch = 16 }}\nnetwork = '{network}'\nobservation = {observation}"
+            );
+            let (scenario, spec) = read(&SCENARIO.replace(usual, bursts).replace("AGENT", &learn));
+            let (card, weights, _) = train_on(&scenario, &spec);
+            let at = card.node_features.len() + card.pod_features.iter().position(|name| name == feature).unwrap();
+            let (least, most) = card.ranges[at];
+            assert!(least == 0.0 && most > 0.05, "{feature} was seen from {least} to {most}");
+            assert_eq!(workshop::policy(&card, &weights).unwrap().lookahead(), lookahead, "{learn}");
+        }
+    }
+}
+
+#[test]
 fn a_table_is_trained_and_read_again() {
     let text =
         "agent = { name = 'qtable', table = { bins = 3, node_features = ['cpu-free'], pod_features = ['cpu'] } }";
