@@ -180,6 +180,21 @@ def test_weights_of_rewards_change_what_is_rewarded(cluster):
         env.set_reward_weight("joy", 1.0)
 
 
+@pytest.mark.parametrize("kind", ["cluster", "arena"])
+def test_variables_count_more_than_what_is_given(cluster, kind, monkeypatch):
+    def reward() -> float:
+        env = plimsoll.Environment(cluster, kind=kind, reward={"multi-objective": {"profile": "web"}})
+        env.reset(seed=1)
+        return env.step(int(env.action_masks().argmax()))[1]
+
+    usual = reward()
+    monkeypatch.setenv("REWARD_RESOURCE_UTIL", "7")
+    assert reward() != usual
+    monkeypatch.setenv("REWARD_RESOURCE_UTIL", "much")
+    with pytest.raises(ValueError, match='REWARD_RESOURCE_UTIL is "much"'):
+        reward()
+
+
 def test_an_unknown_reward_is_answered_with_those_there_are(cluster):
     with pytest.raises(ValueError, match=r'reward "joy" is not known; there are balance, compress, ee') as refused:
         plimsoll.Environment(cluster, reward="joy")

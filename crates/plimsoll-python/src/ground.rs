@@ -111,6 +111,7 @@ pub fn make(scenario: &Scenario, mut spec: LearnSpec, options: Options) -> Resul
     spec.reward = options.reward.or(spec.reward);
     spec.observation = options.observation.or(spec.observation);
     spec.base = options.base.unwrap_or(spec.base);
+    spec.override_by(&|name| std::env::var(name).ok())?;
     if let Some(samples) = options.samples {
         spec.train.samples = samples;
     }

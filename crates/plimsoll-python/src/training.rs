@@ -23,9 +23,14 @@ const EVOLUTION: &str = "evolution";
 /// The result of a run as Python has it: the figures, pods that were lost as a share, decisions, and the least and greatest value of each feature in turn.
 type Told<'py> = (Vec<f64>, f64, u64, Bound<'py, PyArray1<f32>>);
 
+/// The scenario, with what variables of the environment say in its `[learn]` section.
+fn overridden(scenario: &Scenario) -> PyResult<plimsoll_sim::scenario::Scenario> {
+    spec::with_variables(scenario.inner.clone(), &|name| std::env::var(name).ok()).map_err(errors::learn)
+}
+
 /// The `[learn]` section, with what the caller says instead.
-fn section(scenario: &Scenario, seed: Option<u64>, steps: Option<u64>) -> PyResult<LearnSpec> {
-    let mut spec = LearnSpec::read(&scenario.inner).map_err(errors::learn)?;
+fn section(scenario: &plimsoll_sim::scenario::Scenario, seed: Option<u64>, steps: Option<u64>) -> PyResult<LearnSpec> {
+    let mut spec = LearnSpec::read(scenario).map_err(errors::learn)?;
     spec.seed = seed.unwrap_or(spec.seed);
     spec.train.steps = steps.or(spec.train.steps);
     Ok(spec)
@@ -154,14 +159,15 @@ pub fn train(
     if resume && begin_with.is_some() {
         return Err(errors::invalid("training either goes on from a checkpoint or begins with a model"));
     }
-    let spec = section(scenario, seed, steps)?;
+    let own = overridden(scenario)?;
+    let spec = section(&own, seed, steps)?;
     if measure.is_some() {
         evolved(&spec)?;
     }
     py.detach(|| {
         let raised = Raised::default();
         let run = || -> Result<_, LearnError> {
-            let scenario = &scenario.inner;
+            let scenario = &own;
             let mut learner: Box<dyn Learner> = match measure {
                 Some(measure) => {
                     let crew = Callable { measure, raised: raised.clone() };
@@ -207,7 +213,7 @@ impl Stage {
     #[new]
     #[pyo3(signature = (scenario, seed))]
     fn new(py: Python<'_>, scenario: &Scenario, seed: Option<u64>) -> PyResult<Self> {
-        let spec = section(scenario, seed, None)?;
+        let spec = section(&scenario.inner, seed, None)?;
         evolved(&spec)?;
         py.detach(|| {
             let inner = evolve::stage(&scenario.inner, &spec)?;
@@ -264,7 +270,7 @@ pub fn fingerprint(scenario: &Scenario) -> PyResult<String> {
 #[pyfunction]
 #[pyo3(signature = (scenario, seed, steps))]
 pub fn search(scenario: &Scenario, seed: Option<u64>, steps: Option<u64>) -> PyResult<String> {
-    let spec = section(scenario, seed, steps)?;
+    let spec = section(&scenario.inner, seed, steps)?;
     let Some(steps) = spec.train.steps else {
         return Err(errors::invalid("learn.train.steps: say how many steps the last round trains for, or give steps"));
     };
@@ -286,6 +292,7 @@ pub fn trial(
     report: Py<PyAny>,
 ) -> PyResult<()> {
     let configuration = serde_json::from_str(configuration).map_err(|error| errors::invalid(error.to_string()))?;
+    let own = overridden(scenario)?;
     py.detach(|| {
         let raised = Raised::default();
         let mut watch = |budget: u64, score: f64| {
@@ -295,7 +302,7 @@ pub fn trial(
             });
             told.map(|()| true).map_err(|error| raised.keep(error))
         };
-        let found = plimsoll_learn::tune::watched_trial(&scenario.inner, &configuration, &budgets, seed, &mut watch);
+        let found = plimsoll_learn::tune::watched_trial(&own, &configuration, &budgets, seed, &mut watch);
         match raised.take() {
             Some(error) => Err(error),
             None => found.map_err(errors::learn),

@@ -237,6 +237,28 @@ fn a_network_is_trained_step_by_step_decides_and_is_the_same_each_time() {
 }
 
 #[test]
+fn variables_count_more_than_the_scenario() {
+    let (folder, _) = folder("variables", 1);
+    let scenario = folder.join("stepwise.toml");
+    std::fs::write(&scenario, STEPWISE.replace("{ ee = { load = \"cpu\" } }", "\"multi-objective\"")).unwrap();
+    let train = |name: &str, set: &[(&str, &str)]| {
+        let out = folder.join(name);
+        let args = format!("train {} --out {} --quiet", scenario.display(), out.display());
+        let Output { status, stderr, .. } = command(&args).envs(set.iter().copied()).output().unwrap();
+        (status.success(), String::from_utf8_lossy(&stderr).into_owned(), out)
+    };
+    let (plain, ..) = train("plain", &[]);
+    let (energy, ..) = train("energy", &[("REWARD_ENERGY", "5"), ("REWARD_LOAD_BALANCE", "0")]);
+    let (rate, ..) = train("rate", &[("LEARNING_RATE", "0.01"), ("EPSILON_DECAY", "0.9")]);
+    assert!(plain && energy && rate);
+    let made = |name: &str| weights(&folder.join(name));
+    assert!(made("energy") != made("plain") && made("rate") != made("plain"));
+    let (done, said, _) = train("wrong", &[("REWARD_ENERGY", "much")]);
+    assert!(!done && said.contains("REWARD_ENERGY is \"much\""), "{said}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn evolution_gives_the_same_model_each_time_on_any_number_of_threads_and_after_being_killed() {
     let (folder, scenario) = folder("evolution", 1);
     let agent = r#"{ name = "evolution", predictor = { epochs = 1 }, search = { generations = 12, pairs = 3, validate_every = 2 } }"#;

@@ -12,7 +12,6 @@ use crate::error::LearnError;
 use crate::model::Weights;
 use crate::network::{Batch, Network, NetworkSpec, Slopes};
 use crate::observation::Observation;
-use crate::variables::{Lookup, number};
 use plimsoll_core::rng::Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,24 +103,6 @@ impl DqnSettings {
             huber: false,
             ..Self::default()
         }
-    }
-
-    /// Takes over what is set under `LEARNING_RATE`, `GAMMA`, `TRAINING_INTERVAL`, `EPSILON_START`, `EPSILON_END` and `EPSILON_DECAY`; any of
-    /// the last three makes exploration exponential.
-    pub fn override_by(&mut self, lookup: Lookup<'_>) -> Result<(), LearnError> {
-        let read = |name: &str| number(name, lookup);
-        self.learning_rate = read("LEARNING_RATE")?.unwrap_or(self.learning_rate);
-        self.gamma = read("GAMMA")?.unwrap_or(self.gamma);
-        self.train_every = read("TRAINING_INTERVAL")?.map_or(self.train_every, |every| every as u64);
-        let [start, end, decay] = [read("EPSILON_START")?, read("EPSILON_END")?, read("EPSILON_DECAY")?];
-        if start.is_some() || end.is_some() || decay.is_some() {
-            self.epsilon = Schedule::Exponential {
-                start: start.unwrap_or(1.0),
-                end: end.unwrap_or(0.01),
-                decay: decay.unwrap_or(0.995),
-            };
-        }
-        self.check()
     }
 
     fn check(&self) -> Result<(), LearnError> {

@@ -79,11 +79,7 @@ impl Rewards {
         let (mut terms, mut weights) = (Vec::new(), Vec::new());
         for (name, options) in spec.terms() {
             let known = find(&name, own)?;
-            let mut objectives = match (&options.objectives, &options.profile) {
-                (Some(objectives), _) => *objectives,
-                (None, Some(profile)) => Objectives::profile(profile)?,
-                (None, None) => Objectives::default(),
-            };
+            let mut objectives = Objectives::of(&options)?;
             objectives.override_by(variables)?;
             let constraint = options.constraint();
             let weight = options.weight.unwrap_or(if constraint.is_some() { 0.0 } else { 1.0 });

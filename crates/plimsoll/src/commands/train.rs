@@ -11,7 +11,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use plimsoll_learn::model::TrainingCard;
 #[cfg(all(feature = "live", target_os = "linux"))]
 use plimsoll_learn::models;
-use plimsoll_learn::spec::LearnSpec;
+use plimsoll_learn::spec::{LearnSpec, with_variables};
 use plimsoll_learn::train::model::{Order, make};
 use plimsoll_learn::train::{Observer, Progress, Trained};
 use plimsoll_learn::workshop::{self, Learner};
@@ -70,7 +70,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     if args.on_cluster.live {
         return on_cluster(&args, out);
     }
-    let scenario = Scenario::read(&args.scenario)?;
+    let scenario = with_variables(Scenario::read(&args.scenario)?, &|name| std::env::var(name).ok())?;
     let mut spec = LearnSpec::read(&scenario)?;
     override_by(&args, &mut spec);
     let learner = workshop::learner(&scenario, &spec)?;
@@ -91,6 +91,7 @@ fn override_by(args: &Args, spec: &mut LearnSpec) {
 fn on_cluster(args: &Args, out: &mut Output) -> Result<Verdict> {
     crate::connect::start_logs();
     let mut file = LiveFile::read(&args.scenario)?;
+    file.learn.override_by(&|name| std::env::var(name).ok())?;
     override_by(args, &mut file.learn);
     if args.on_cluster.mode == Mode::Test {
         let mut cluster = LiveTraining::start(&args.on_cluster, file, Some(&args.out))?;

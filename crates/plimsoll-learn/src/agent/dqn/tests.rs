@@ -99,19 +99,8 @@ fn training_goes_on_from_a_state() {
 }
 
 #[test]
-fn settings_are_read_from_the_environment_variables_of_old() {
-    let mut settings = DqnSettings::thesis();
+fn settings_are_read_by_their_names() {
+    let settings = DqnSettings::thesis();
     assert_eq!((settings.steps, settings.learning_starts, settings.learning_rate), (2_000, 300, 2.5e-3));
-    let set = |name: &str| match name {
-        "LEARNING_RATE" => Some("0.0003".to_owned()),
-        "TRAINING_INTERVAL" => Some("100".to_owned()),
-        "EPSILON_DECAY" => Some("0.9".to_owned()),
-        _ => None,
-    };
-    settings.override_by(&set).unwrap();
-    assert_eq!((settings.learning_rate, settings.train_every, settings.gamma), (3e-4, 100, 0.99));
-    assert_eq!(settings.epsilon, Schedule::Exponential { start: 1.0, end: 0.01, decay: 0.9 });
-    let wrong = settings.override_by(&|_| Some("fast".to_owned())).unwrap_err().to_string();
-    assert!(wrong.contains("LEARNING_RATE is \"fast\""), "{wrong}");
     assert!(toml::from_str::<DqnSettings>("learning_rat = 1").is_err());
 }
