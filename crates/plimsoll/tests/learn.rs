@@ -237,6 +237,33 @@ fn a_network_is_trained_step_by_step_decides_and_is_the_same_each_time() {
 }
 
 #[test]
+fn a_check_finds_what_training_would_refuse() {
+    let (folder, scenario) = folder("checked", 1);
+    good(&format!("scenario check {scenario}"));
+    let checked = |text: &str| {
+        let file = folder.join("wrong.toml");
+        std::fs::write(&file, text).unwrap();
+        ends(&format!("scenario check {}", file.display()), 2)
+    };
+    let reward = "reward = { ee = { load = \"cpu\" } }";
+    for (from, to, said) in [
+        (reward, "reward = \"enrgy\"", "reward \"enrgy\" is not known; there are balance, compress"),
+        (reward, "objective = \"placed\"", "no reward counts the objective \"placed\""),
+        ("\"plain\"", "\"plane\"", "observation \"plane\" is not known; there are plain, exported"),
+        ("\"plain\"", "{ pods = [\"joy\"] }", "feature \"joy\" is not known; there are cpu, memory"),
+    ] {
+        let text = STEPWISE.replace(from, to);
+        assert_ne!(text, STEPWISE, "{from}");
+        let found = checked(&text);
+        assert!(found.contains(said), "{to}: {found}");
+    }
+    let text = std::fs::read_to_string(&scenario).unwrap();
+    let found = checked(&text.replace("base = ", "reward = \"enrgy\"\nbase = "));
+    assert!(found.contains("reward \"enrgy\" is not known"), "{found}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn variables_count_more_than_the_scenario() {
     let (folder, _) = folder("variables", 1);
     let scenario = folder.join("stepwise.toml");

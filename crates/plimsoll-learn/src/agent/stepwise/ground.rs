@@ -52,13 +52,9 @@ impl Ground {
         wants_plain: bool,
         expert: Option<&str>,
     ) -> Result<Self, LearnError> {
-        let environment: EnvironmentSpec = read("environment", &spec.environment.clone().unwrap_or_default())?;
-        let view = match &spec.observation {
-            Some(value) => View::from_toml(value)?,
-            None if wants_plain => View::Plain { lookahead: 1 },
-            None => View::named(&FeatureNames::default())?,
-        };
+        let (environment, view) = (environment(spec)?, view(spec, wants_plain)?);
         let reward = reward(spec)?;
+        Rewards::new(&reward)?;
         let own = spec.training(scenario);
         let trace = own.trace(&own.fleet()?)?;
         let predictor = match view.needs_predictor() {
@@ -110,6 +106,27 @@ impl Ground {
         self.seen.push(seen);
         Ok(())
     }
+}
+
+/// How environments go, as the scenario has it.
+fn environment(spec: &LearnSpec) -> Result<EnvironmentSpec, LearnError> {
+    read("environment", &spec.environment.clone().unwrap_or_default())
+}
+
+/// What is shown: as the scenario has it, or what is usual.
+fn view(spec: &LearnSpec, wants_plain: bool) -> Result<View, LearnError> {
+    match &spec.observation {
+        Some(value) => View::from_toml(value),
+        None if wants_plain => Ok(View::Plain { lookahead: 1 }),
+        None => View::named(&FeatureNames::default()),
+    }
+}
+
+/// Whether environments can be made as the scenario has them, as far as can be said without its data.
+pub fn check(spec: &LearnSpec) -> Result<(), LearnError> {
+    environment(spec)?;
+    view(spec, true)?;
+    Rewards::new(&reward(spec)?).map(drop)
 }
 
 /// Deals samples out to environments, so that each has one at least.

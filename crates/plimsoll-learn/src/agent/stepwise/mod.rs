@@ -9,7 +9,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use ground::{EnvironmentSpec, Ground, deal, reward};
+pub use ground::{EnvironmentSpec, Ground, check, deal, reward};
 
 use super::data::read;
 use super::qtable::{QLearning, QSettings};
