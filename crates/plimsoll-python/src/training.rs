@@ -9,7 +9,7 @@ use plimsoll_learn::error::LearnError;
 use plimsoll_learn::model::TrainingCard;
 use plimsoll_learn::policy::Ranges;
 use plimsoll_learn::spec::{self, LearnSpec};
-use plimsoll_learn::train::model::{Order, make};
+use plimsoll_learn::train::model::{Order, check_room, make};
 use plimsoll_learn::train::{Observer, Progress};
 use plimsoll_learn::workshop::{self, Learner};
 use pyo3::prelude::*;
@@ -141,7 +141,7 @@ fn told(progress: &Progress) -> serde_json::Value {
 /// Trains a model and stores it. What Python raises on the way ends training: from `progress` with a checkpoint, from `measure` with the last that
 /// was due.
 #[pyfunction]
-#[pyo3(signature = (scenario, out, seed, steps, resume, begin_with, command, measure, progress, note))]
+#[pyo3(signature = (scenario, out, seed, steps, resume, replace, begin_with, command, measure, progress, note))]
 #[expect(clippy::too_many_arguments, reason = "the package gives them by name")]
 pub fn train(
     py: Python<'_>,
@@ -150,6 +150,7 @@ pub fn train(
     seed: Option<u64>,
     steps: Option<u64>,
     resume: bool,
+    replace: bool,
     begin_with: Option<PathBuf>,
     command: String,
     measure: Option<Py<PyAny>>,
@@ -159,6 +160,10 @@ pub fn train(
     if resume && begin_with.is_some() {
         return Err(errors::invalid("training either goes on from a checkpoint or begins with a model"));
     }
+    if resume && replace {
+        return Err(errors::invalid("training either goes on from a checkpoint or replaces what is there"));
+    }
+    check_room(&out, resume, replace).map_err(errors::learn)?;
     let own = overridden(scenario)?;
     let spec = section(&own, seed, steps)?;
     if measure.is_some() {
@@ -182,6 +187,7 @@ pub fn train(
                 training: &training,
                 from: begin_with.as_deref(),
                 resume,
+                replace,
                 checkpoint_every: spec.checkpoint.every.0,
                 clock: &clock,
             };

@@ -264,6 +264,28 @@ fn a_check_finds_what_training_would_refuse() {
 }
 
 #[test]
+fn a_model_that_is_there_is_replaced_only_if_that_is_said() {
+    let (folder, scenario) = folder("replaced", 40);
+    let out = folder.join("model");
+    let args = format!("train {scenario} --out {} --quiet", out.display());
+    good(&args);
+    let before = weights(&out);
+    let refused = ends(&format!("{args} --seed 9"), 2);
+    assert!(refused.contains("there is a model already") && refused.contains("--replace"), "{refused}");
+    let refused = ends(&format!("{args} --seed 9 --resume"), 2);
+    assert!(refused.contains("of another training (seed is \"1\", not \"9\")"), "{refused}");
+    assert_eq!(weights(&out), before);
+    good(&format!("{args} --seed 9 --replace"));
+    let card: Value = serde_json::from_str(&std::fs::read_to_string(out.join("card.json")).unwrap()).unwrap();
+    assert_eq!(card["training"]["seed"], 9);
+    // A training that was under way gives way, too.
+    kill(&format!("{args} --seed 5 --replace"), &out.join("training").join("checkpoint-000003"));
+    good(&format!("{args} --replace"));
+    assert_eq!(weights(&out), before);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn variables_count_more_than_the_scenario() {
     let (folder, _) = folder("variables", 1);
     let scenario = folder.join("stepwise.toml");

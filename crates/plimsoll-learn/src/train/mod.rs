@@ -125,9 +125,8 @@ fn start(
         return match checkpoints.list()?.last() {
             None => Ok(0),
             Some(path) => Err(LearnError::Invalid(format!(
-                "{} is there: training was under way; go on with --resume, or remove {} to start anew",
-                path.display(),
-                settings.folder.join(TRAINING_FOLDER).display()
+                "{} is there: training was under way; go on with --resume, or start anew with --replace",
+                path.display()
             ))),
         };
     }

@@ -12,7 +12,7 @@ use plimsoll_learn::model::TrainingCard;
 #[cfg(all(feature = "live", target_os = "linux"))]
 use plimsoll_learn::models;
 use plimsoll_learn::spec::{LearnSpec, with_variables};
-use plimsoll_learn::train::model::{Order, make};
+use plimsoll_learn::train::model::{Order, check_room, make};
 use plimsoll_learn::train::{Observer, Progress, Trained};
 use plimsoll_learn::workshop::{self, Learner};
 use plimsoll_sim::scenario::Scenario;
@@ -35,6 +35,9 @@ pub struct Args {
     /// Go on from the last checkpoint
     #[arg(long)]
     resume: bool,
+    /// Replace the model that is in the folder, or the training that was under way there
+    #[arg(long, conflicts_with = "resume")]
+    replace: bool,
     /// Begin with the weights of the model in this folder, of the same network and features, instead of with none
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     from: Option<PathBuf>,
@@ -70,6 +73,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     if args.on_cluster.live {
         return on_cluster(&args, out);
     }
+    check_room(&args.out, args.resume, args.replace)?;
     let scenario = with_variables(Scenario::read(&args.scenario)?, &|name| std::env::var(name).ok())?;
     let mut spec = LearnSpec::read(&scenario)?;
     override_by(&args, &mut spec);
@@ -98,6 +102,7 @@ fn on_cluster(args: &Args, out: &mut Output) -> Result<Verdict> {
         let tried = cluster.test(&models::name(&args.out), |policy| out.note(&format!("{policy} places pods")))?;
         return show(args, &tried, out);
     }
+    check_room(&args.out, args.resume, args.replace)?;
     let hash = file.fingerprint()?;
     let spec = file.learn.clone();
     let mut cluster = LiveTraining::start(&args.on_cluster, file, None)?;
@@ -163,6 +168,7 @@ fn learn(
         training,
         from: args.from.as_deref(),
         resume: args.resume,
+        replace: args.replace,
         checkpoint_every: spec.checkpoint.every.0,
         clock: &clock,
     };
