@@ -237,6 +237,25 @@ fn a_network_is_trained_step_by_step_decides_and_is_the_same_each_time() {
 }
 
 #[test]
+fn what_a_training_began_with_is_told_after_an_interruption_too() {
+    let (folder, scenario) = folder("parent", 40);
+    let (first, second) = (folder.join("first"), folder.join("second"));
+    good(&format!("train {scenario} --out {} --quiet", first.display()));
+    let args = format!("train {scenario} --out {} --quiet", second.display());
+    kill(&format!("{args} --from {}", first.display()), &second.join("training").join("checkpoint-000003"));
+    assert!(ends(&args, 2).contains("go on with --resume"));
+    good(&format!("{args} --resume"));
+    let card: Value = serde_json::from_str(&std::fs::read_to_string(second.join("card.json")).unwrap()).unwrap();
+    assert_eq!(card["training"]["parent"]["name"], "first", "{card}");
+    assert!(card["training"]["command"].as_str().unwrap().contains("--from"), "{card}");
+    // What is trained anew in the same place begins with nothing.
+    good(&format!("{args} --replace"));
+    let card: Value = serde_json::from_str(&std::fs::read_to_string(second.join("card.json")).unwrap()).unwrap();
+    assert!(card["training"]["parent"].is_null(), "{card}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn a_check_finds_what_training_would_refuse() {
     let (folder, scenario) = folder("checked", 1);
     good(&format!("scenario check {scenario}"));
@@ -346,6 +365,11 @@ fn training_begins_with_another_model_of_the_same_make() {
     assert!(told.contains(&format!("beginning with {}", first.display())), "{told}");
     let card: Value = serde_json::from_str(&std::fs::read_to_string(second.join("card.json")).unwrap()).unwrap();
     assert!(card["training"]["command"].as_str().unwrap().contains("--from"), "{card}");
+    assert_eq!(card["training"]["parent"]["name"], "first");
+    let shown = good(&format!("models show {}", first.display()));
+    let parent = card["training"]["parent"]["fingerprint"].as_str().unwrap();
+    assert!(shown.contains(parent), "{shown}");
+    assert!(good(&format!("models show {}", second.display())).contains(&format!("first ({parent})")));
     // Models of another make are refused, with what differs.
     let other =
         std::fs::read_to_string(&scenario).unwrap().replace(r#""best-fit", "worst-fit""#, r#""best-fit", "random""#);
