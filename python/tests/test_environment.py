@@ -180,6 +180,16 @@ def test_weights_of_rewards_change_what_is_rewarded(cluster):
         env.set_reward_weight("joy", 1.0)
 
 
+def test_weights_of_constraints_adapt_and_go_on_from_what_is_set(cluster):
+    env = plimsoll.Environment(cluster, reward={"energy": 1.0, "node-hours": {"at_most": 0.0, "per": "pod-hours", "every_hours": 0.01}})
+    assert env.reward_weights["node-hours"] == 0.0
+    env.set_reward_weight("node-hours", 5.0)
+    env.reset(seed=1)
+    for _ in range(20):
+        env.step(int(env.action_masks().argmax()))
+    assert env.reward_weights["node-hours"] > 5.0 and env.reward_weights["energy"] == 1.0
+
+
 @pytest.mark.parametrize("kind", ["cluster", "arena"])
 def test_variables_count_more_than_what_is_given(cluster, kind, monkeypatch):
     def reward() -> float:

@@ -139,7 +139,7 @@ fn cluster(scenario: &Scenario, spec: LearnSpec, expert: Option<&str>) -> Result
             environment.set_policy(Box::new(move || Ok(policy_of(&own)?)));
         }
     }
-    let Ground { view, predictor, environments, seen } = ground;
+    let Ground { view, predictor, environments, seen, .. } = ground;
     let walks = environments.into_iter().map(|environment| Walk::Cluster(Box::new(environment))).collect();
     Ok(Made { walks, grain: 1, view, predictor, seen, spec })
 }

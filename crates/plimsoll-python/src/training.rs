@@ -130,7 +130,7 @@ impl Observer for Watcher {
 fn told(progress: &Progress) -> serde_json::Value {
     let report = &progress.report;
     let scalars: serde_json::Map<_, _> =
-        report.scalars.iter().map(|(name, value)| ((*name).to_owned(), serde_json::json!(value))).collect();
+        report.figures().map(|(name, value)| (name, serde_json::json!(value))).collect();
     serde_json::json!({
         "steps": report.steps, "episodes": report.episodes, "return": report.mean_return, "progress": report.progress,
         "scalars": scalars, "seconds": progress.elapsed.as_secs_f64(), "steps_per_second": progress.steps_per_second,

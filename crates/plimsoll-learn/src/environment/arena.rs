@@ -112,6 +112,7 @@ struct Taken {
 struct Flow {
     microwatts: i64,
     active: i64,
+    pods: i64,
     /// Millionths of money an hour.
     price: i64,
 }
@@ -209,6 +210,7 @@ impl Arena {
             taken.microwatts = microwatts;
             let woke = i64::from(is_active && taken.pods == 1 && sign > 0.0) - i64::from(!is_active);
             self.flow.active += woke;
+            self.flow.pods += if sign > 0.0 { 1 } else { -1 };
             self.flow.price += woke * (kind.price * 1e6).round() as i64;
         }
     }
@@ -222,6 +224,7 @@ impl Arena {
             self.read.kwh += self.flow.microwatts as f64 * 1e-9 * hours;
             self.read.node_hours += self.flow.active as f64 * hours;
             self.read.active_node_hours += self.flow.active as f64 * hours;
+            self.read.pod_hours += self.flow.pods as f64 * hours;
             self.read.cost += self.flow.price as f64 * 1e-6 * hours;
         }
         self.now = to;

@@ -166,5 +166,6 @@ fn scalars(progress: &Progress) -> Vec<(String, f64)> {
         ("steps_per_second", Some(progress.steps_per_second)),
     ];
     let own = own.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    own.chain(report.scalars.iter().copied()).map(|(name, value)| (format!("train/{name}"), value)).collect()
+    let scalars = own.chain(report.scalars.iter().copied()).map(|(name, value)| (format!("train/{name}"), value));
+    scalars.chain(report.weights.iter().map(|(name, weight)| (format!("weight/{name}"), *weight))).collect()
 }

@@ -186,9 +186,9 @@ fn print(args: &Args, trained: &Trained, took: Duration, out: &mut Output) -> Re
     list.add_row(["steps".to_owned(), report.steps.to_string()]);
     list.add_row(["episodes".to_owned(), report.episodes.to_string()]);
     list.add_row(["seconds".to_owned(), format!("{:.1}", took.as_secs_f64())]);
-    let figures = report.mean_return.map(|value| ("return", value)).into_iter().chain(report.scalars.iter().copied());
+    let figures = report.mean_return.map(|value| ("return".to_owned(), value)).into_iter().chain(report.figures());
     for (name, value) in figures {
-        list.add_row([name.to_owned(), short(value)]);
+        list.add_row([name, short(value)]);
     }
     out.table("", &list)?;
     Ok(())
@@ -248,8 +248,8 @@ impl Watcher<'_> {
         let mut line = serde_json::json!({
             "steps": report.steps, "episodes": report.episodes, "return": report.mean_return, "progress": report.progress,
         });
-        for (name, value) in &report.scalars {
-            line[*name] = serde_json::json!(value);
+        for (name, value) in report.figures() {
+            line[name] = serde_json::json!(value);
         }
         // Who listened may be gone: training is not for them alone.
         let _ = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
@@ -261,7 +261,7 @@ impl Observer for Watcher<'_> {
         let report = &progress.report;
         let mut parts = vec![format!("{} steps, {:.0}/s", report.steps, progress.steps_per_second)];
         parts.extend(report.mean_return.map(|value| format!("return {}", short(value))));
-        parts.extend(report.scalars.iter().map(|(name, value)| format!("{name} {}", short(*value))));
+        parts.extend(report.figures().map(|(name, value)| format!("{name} {}", short(value))));
         parts.extend(progress.remaining.map(|left| format!("{} left", HumanDuration(left))));
         self.bar.set_position((report.progress.clamp(0.0, 1.0) * PARTS) as u64);
         self.bar.set_message(parts.join(", "));

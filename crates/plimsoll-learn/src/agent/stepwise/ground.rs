@@ -6,7 +6,7 @@ use crate::error::LearnError;
 use crate::lifetime::{Predictor, PredictorFit, PredictorSettings, train};
 use crate::observation::{FeatureNames, Observation, Observe, View};
 use crate::policy::{Heuristic, Ranges};
-use crate::reward::{REWARDS, RewardSpec, Rewards};
+use crate::reward::{REWARDS, RewardSpec, Rewards, WeightHandle};
 use crate::spec::LearnSpec;
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::Policy;
@@ -40,6 +40,8 @@ pub struct Ground {
     pub environments: Vec<ClusterEnvironment>,
     /// What each saw of every feature.
     pub seen: Vec<Arc<Mutex<Ranges>>>,
+    /// The weights of what each rewards.
+    pub weights: Vec<WeightHandle>,
 }
 
 impl Ground {
@@ -72,7 +74,7 @@ impl Ground {
         let samples = spec.train.samples.par_iter().map(prepare).collect::<Result<Vec<_>, LearnError>>()?;
         // What will stand in for the model is tried before anything is learned.
         Heuristic::new(&spec.base, predictor.as_ref().map(|(predictor, _)| predictor))?;
-        let mut ground = Self { view, predictor, environments: Vec::new(), seen: Vec::new() };
+        let mut ground = Self { view, predictor, environments: Vec::new(), seen: Vec::new(), weights: Vec::new() };
         for samples in deal(&samples, environment.count)? {
             ground.add(samples, &environment, &reward, expert)?;
         }
@@ -102,6 +104,7 @@ impl Ground {
                 Ok(policy)
             }));
         }
+        self.weights.push(made.rewards().weights().clone());
         self.environments.push(made);
         self.seen.push(seen);
         Ok(())

@@ -190,6 +190,23 @@ fn training_goes_on_from_a_state() {
 }
 
 #[test]
+fn weights_of_constraints_are_told_and_outlive_a_restart() {
+    // No latency model: hours of pods are counted all the same.
+    let text = "agent = { name = 'qtable', report_every = 32 }\nreward = { energy = 1, node-hours = { at_most = 0.0, per = 'pod-hours', rate = 0.5, every_hours = 0.1 } }";
+    let (scenario, spec) = scenario(text);
+    let mut first = workshop::learner(&scenario, &spec).unwrap();
+    let report = first.agent().iterate().unwrap();
+    let [("node-hours", weight)] = report.weights[..] else { panic!("{report:?}") };
+    assert!(weight > 0.0, "{report:?}");
+    assert!(report.figures().any(|figure| figure == ("weight/node-hours".to_owned(), weight)), "{report:?}");
+    let state = first.agent().state();
+    assert_eq!(state.values["reward_weights"], serde_json::json!([{ "node-hours": weight }]));
+    let mut second = workshop::learner(&scenario, &spec).unwrap();
+    second.agent().restore(&state).unwrap();
+    assert_eq!(second.agent().state().values["reward_weights"], state.values["reward_weights"]);
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let problem = |text: &str| {
         let (scenario, spec) = scenario(text);
