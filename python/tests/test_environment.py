@@ -205,6 +205,11 @@ def test_variables_count_more_than_what_is_given(cluster, kind, monkeypatch):
         reward()
 
 
+def test_an_arena_whose_machines_do_not_sleep_at_once_is_refused(cluster):
+    with pytest.raises(ValueError, match="machines sleep as soon as they are empty"):
+        plimsoll.Environment(cluster + "\n[power]\nsleep = false\n", kind="arena")
+
+
 def test_an_unknown_reward_is_answered_with_those_there_are(cluster):
     with pytest.raises(ValueError, match=r'reward "joy" is not known; there are balance, compress, ee') as refused:
         plimsoll.Environment(cluster, reward="joy")
@@ -218,6 +223,9 @@ def test_an_unknown_reward_is_answered_with_those_there_are(cluster):
         ({"observation": "fancy"}, "there are plain"),
         ({"observation": {"nodes": ["joy"]}}, '"joy" is not known'),
         ({"kind": "arena", "observation": {"lookahead": 3}}, "an arena shows the plain features"),
+        ({"kind": "arena", "reward": "carbon"}, "it can reward balance, compress, ee, lb, multi-objective, energy"),
+        ({"kind": "arena", "reward": "el-rl"}, "it can reward balance"),
+        ({"kind": "arena", "shuffle": "episodes"}, "the rows of an arena keep their places"),
         ({"shuffle": "sometimes"}, "learn.environment"),
         ({"samples": []}, "samples: there is none"),
         ({"max_nodes": 3}, "a cluster has 5 nodes, and observations have room for 3; give a larger max_nodes"),
