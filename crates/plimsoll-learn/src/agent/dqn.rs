@@ -40,6 +40,8 @@ pub struct DqnSettings {
     pub discount_by: DiscountBy,
     /// How often a node is chosen by chance.
     pub epsilon: Schedule,
+    /// Whether that also holds where training begins with a model; otherwise it explores as at the end, so that what the model knows is kept.
+    pub explore_again: bool,
     /// Updates from one copy to the target network to the next.
     pub target_every: u64,
     /// How much of the network goes into the target network at a copy; 1 is all of it.
@@ -74,6 +76,7 @@ impl Default for DqnSettings {
             gamma: 0.99,
             discount_by: DiscountBy::Step,
             epsilon: Schedule::Linear { start: 1.0, end: 0.02, fraction: 0.3 },
+            explore_again: false,
             target_every: 100,
             target_share: 1.0,
             clip: 10.0,
@@ -151,6 +154,8 @@ pub struct Dqn {
     updates: u64,
     /// Steps before which nothing is learned: the replay must fill up first, at the start and after a restart.
     learns_from: u64,
+    /// Whether it began with a model.
+    goes_on: bool,
     loss: f64,
 }
 
@@ -177,6 +182,7 @@ impl Dqn {
             settings,
             seed,
             updates: 0,
+            goes_on: false,
             loss: 0.0,
         })
     }
@@ -188,6 +194,9 @@ impl Dqn {
     }
 
     fn epsilon(&self) -> f64 {
+        if self.goes_on && !self.settings.explore_again {
+            return self.settings.epsilon.end();
+        }
         self.settings.epsilon.at(self.rollout.steps, self.settings.steps)
     }
 
@@ -362,12 +371,14 @@ impl Agent for Dqn {
         let mut state = rollout::save(&self.network, &self.adam, &self.rollout);
         adam::put(&mut state, "target", self.target.weights());
         state.values.insert("updates".to_owned(), self.updates.into());
+        state.values.insert("goes_on".to_owned(), self.goes_on.into());
         state
     }
 
     fn restore(&mut self, state: &AgentState) -> Result<(), LearnError> {
         self.target.set_weights(adam::take(state, "target", self.target.weights())?)?;
         self.updates = adam::number(state, "updates")?;
+        self.goes_on = state.values.get("goes_on").and_then(serde_json::Value::as_bool).unwrap_or(false);
         let seed = rollout::load(state, &mut self.network, &mut self.adam, &mut self.rollout, self.seed)?;
         self.rng = Rng::new(seed ^ 0xd9);
         self.pending.iter_mut().for_each(VecDeque::clear);
@@ -378,7 +389,9 @@ impl Agent for Dqn {
 
     fn begin_with(&mut self, weights: &Weights) -> Result<(), LearnError> {
         self.network.begin_with(weights)?;
-        self.target.begin_with(weights)
+        self.target.begin_with(weights)?;
+        self.goes_on = true;
+        Ok(())
     }
 
     fn weights(&self) -> Weights {
