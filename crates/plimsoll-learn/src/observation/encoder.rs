@@ -1,7 +1,7 @@
 //! From the state of a cluster to features: what changed is looked at anew, the rest is remembered.
 
 use super::features::{
-    AWAKE, EMPTY, EXTENSION, EXTRA_COST, EXTRA_KWH, FRAGMENTATION, LOOKAHEAD, NODE_FEATURES, POD_FEATURES, RISE,
+    AWAKE, CALLS, EMPTY, EXTENSION, EXTRA_COST, EXTRA_KWH, FRAGMENTATION, LOOKAHEAD, NODE_FEATURES, POD_FEATURES, RISE,
     SIBLINGS, STATIC_FEATURES, Wanted,
 };
 use super::tenants::{Lifetimes, Tenants, seen};
@@ -276,6 +276,7 @@ impl Encoder {
             f32::from(u8::from(away.is_some())),
             distance as f32 / 100.0,
             transfer as f32 * 10.0,
+            if_wanted(CALLS, &|| telemetry.calls(cycle.pod_id, &node.pods) as f32 / 10.0),
         ]);
         NodeFacts { row, extension_hours, extra_kwh, extra_cost, extra_carbon }
     }

@@ -17,7 +17,7 @@ pub enum Changes {
 use Changes::{WithNode, WithPod, WithTime};
 
 /// A feature of nodes: its name, when it changes, and what it is. Its place here is its place among all that is known of a node.
-pub const NODE_FEATURES: [(&str, Changes, &str); 29] = [
+pub const NODE_FEATURES: [(&str, Changes, &str); 30] = [
     ("cpu-free", WithNode, "share of the CPU that is not asked for"),
     ("memory-free", WithNode, "share of the memory that is not asked for"),
     ("disk-free", WithNode, "share of the ephemeral storage that is not asked for"),
@@ -47,6 +47,11 @@ pub const NODE_FEATURES: [(&str, Changes, &str); 29] = [
     ("away", WithPod, "1 if the node belongs to another cluster than the one that the pod comes from"),
     ("distance", WithPod, "milliseconds between those two clusters, / 100"),
     ("transfer", WithPod, "money an hour for traffic between them, for each core, x 10"),
+    (
+        "calls",
+        WithPod,
+        "how often the pod's service and those on the node call each other for a request of a user, / 10",
+    ),
 ];
 
 /// The features of a pod, with what each is.
@@ -90,6 +95,8 @@ pub const EXTRA_COST: usize = 21;
 pub const FRAGMENTATION: usize = 24;
 /// The place of `siblings`.
 pub const SIBLINGS: usize = 25;
+/// The place of `calls`.
+pub const CALLS: usize = 29;
 
 /// How many pods of the queue the features of those that wait look at, the one to be placed included: a burst is told from a trickle, and a long
 /// queue costs no more than a short one.
@@ -153,6 +160,7 @@ mod tests {
             ("extra-cost", EXTRA_COST),
             ("fragmentation", FRAGMENTATION),
             ("siblings", SIBLINGS),
+            ("calls", CALLS),
         ] {
             assert_eq!(node_feature(name), Some(place));
         }

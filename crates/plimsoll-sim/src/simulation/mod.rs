@@ -42,7 +42,7 @@ use machines::{Machine, State, Yardstick};
 use meter::Meter;
 use plimsoll_core::engine::{Asked, Attempt, Engine, EngineError, Event, Question};
 use plimsoll_core::policy::Policy;
-use plimsoll_core::telemetry::ExpectedPod;
+use plimsoll_core::telemetry::{Calls, ExpectedPod};
 use pods::{PodRun, Stage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -237,7 +237,10 @@ impl<'a> Simulation<'a> {
     /// Sets the stage: machines join, and what is known to happen is entered.
     fn open(&mut self) -> Result<(), SimulationError> {
         let Inputs { fleet, world, settings, workload } = self.setup.clone();
-        self.engine.scheduler().state.telemetry.expected = Arc::clone(&self.expected);
+        let telemetry = &mut self.engine.scheduler().state.telemetry;
+        telemetry.expected = Arc::clone(&self.expected);
+        telemetry.calls =
+            Calls::new(workload.calls.iter().map(|call| (call.from.as_str(), call.to.as_str(), call.per_request)));
         self.ways_change();
         if workload.templates.iter().any(|template| template.gpu.is_some()) {
             let class = gpu::class().map_err(SimulationError::Gpu)?;

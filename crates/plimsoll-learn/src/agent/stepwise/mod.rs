@@ -251,7 +251,7 @@ mod networks {
     use crate::agent::ppo::Ppo;
     use crate::environment::ClusterEnvironment;
     use crate::network::{NetworkKind, NetworkSpec};
-    use crate::observation::features::STATIC_FEATURES;
+    use crate::observation::features::{CALLS, NODE_FEATURES, STATIC_FEATURES};
 
     pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Stepwise, LearnError> {
         let mut options = spec.agent.options.clone();
@@ -331,6 +331,10 @@ mod networks {
             if remembered > 0 {
                 network.sizes.entry("tower_inputs".into()).or_insert(remembered);
             }
+        }
+        let calls = view.node_features().iter().position(|name| name == NODE_FEATURES[CALLS].0);
+        if let (NetworkKind::Graph, Some(at)) = (kind, calls) {
+            network.sizes.entry("calls".into()).or_insert(at + 1);
         }
         Ok(network)
     }

@@ -207,6 +207,21 @@ fn weights_of_constraints_are_told_and_outlive_a_restart() {
 }
 
 #[test]
+#[cfg(feature = "burn")]
+fn a_graph_network_takes_calls_by_their_name() {
+    let shop = "[workload.generate]\nkind = 'shop'\nhours = 2\nrollouts_per_day = 40";
+    let usual = "[workload.generate]\nkind = \"poisson\"\nhours = 2\npods_per_hour = 40";
+    let learn = "agent = { name = 'dqn', learning_starts = 16, batch = 16 }\nnetwork = 'graph'\nobservation = { nodes = ['cpu-free', 'calls', 'pods'], pods = ['cpu'] }";
+    let (scenario, spec) = read(&SCENARIO.replace(usual, shop).replace("AGENT", learn));
+    let (card, weights, _) = train_on(&scenario, &spec);
+    assert_eq!(card.node_features, ["cpu-free", "pods", "calls"]);
+    assert_eq!(card.network.sizes["calls"], 3);
+    assert!(weights.contains_key("round0.calls"));
+    let (least, most) = card.ranges[2];
+    assert!(least == 0.0 && most > 0.1, "calls were seen from {least} to {most}");
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let problem = |text: &str| {
         let (scenario, spec) = scenario(text);
