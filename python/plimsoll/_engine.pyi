@@ -95,6 +95,7 @@ def train(
     seed: int | None,
     steps: int | None,
     resume: bool,
+    replace: bool,
     begin_with: Path | None,
     command: str,
     measure: Callable[[list[tuple[Floats, int]]], Any] | None,

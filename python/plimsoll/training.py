@@ -29,6 +29,7 @@ def train(
     seed: int | None = None,
     steps: int | None = None,
     resume: bool = False,
+    replace: bool = False,
     begin_with: str | os.PathLike[str] | None = None,
     measure: Callable[[list[Job]], Sequence[Result]] | None = None,
     progress: Callable[[dict[str, Any]], None] | None = None,
@@ -38,7 +39,7 @@ def train(
 
     `measure` makes the runs of an evolution: it is given jobs, and answers with what `Stage.measure` answers, in their order. Whoever makes them and
     wherever, the model is the same. `progress` is told after each generation how far it is. An exception from there, or Ctrl-C, ends training with a
-    checkpoint, from which `resume` goes on.
+    checkpoint, from which `resume` goes on. A folder that holds a model is refused, unless `replace` has the model give way.
     """
     where, folder = scenario(source), os.fspath(out)
     if command is None:
@@ -46,7 +47,7 @@ def train(
         command = train_command("plimsoll train", named, folder, begin_with, seed, steps)
     told = None if progress is None else lambda text: progress(json.loads(text))
     begin = None if begin_with is None else os.fspath(begin_with)
-    return json.loads(_engine.train(where, folder, seed, steps, resume, begin, command, measure, told, log.info))
+    return json.loads(_engine.train(where, folder, seed, steps, resume, replace, begin, command, measure, told, log.info))
 
 
 def train_command(program: str, named: str, folder: str, begin_with: str | os.PathLike[str] | None, seed: int | None, steps: int | None) -> str:

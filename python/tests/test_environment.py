@@ -180,6 +180,36 @@ def test_weights_of_rewards_change_what_is_rewarded(cluster):
         env.set_reward_weight("joy", 1.0)
 
 
+def test_weights_of_constraints_adapt_and_go_on_from_what_is_set(cluster):
+    env = plimsoll.Environment(cluster, reward={"energy": 1.0, "node-hours": {"at_most": 0.0, "per": "pod-hours", "every_hours": 0.01}})
+    assert env.reward_weights["node-hours"] == 0.0
+    env.set_reward_weight("node-hours", 5.0)
+    env.reset(seed=1)
+    for _ in range(20):
+        env.step(int(env.action_masks().argmax()))
+    assert env.reward_weights["node-hours"] > 5.0 and env.reward_weights["energy"] == 1.0
+
+
+@pytest.mark.parametrize("kind", ["cluster", "arena"])
+def test_variables_count_more_than_what_is_given(cluster, kind, monkeypatch):
+    def reward() -> float:
+        env = plimsoll.Environment(cluster, kind=kind, reward={"multi-objective": {"profile": "web"}})
+        env.reset(seed=1)
+        return env.step(int(env.action_masks().argmax()))[1]
+
+    usual = reward()
+    monkeypatch.setenv("REWARD_RESOURCE_UTIL", "7")
+    assert reward() != usual
+    monkeypatch.setenv("REWARD_RESOURCE_UTIL", "much")
+    with pytest.raises(ValueError, match='REWARD_RESOURCE_UTIL is "much"'):
+        reward()
+
+
+def test_an_arena_whose_machines_do_not_sleep_at_once_is_refused(cluster):
+    with pytest.raises(ValueError, match="machines sleep as soon as they are empty"):
+        plimsoll.Environment(cluster + "\n[power]\nsleep = false\n", kind="arena")
+
+
 def test_an_unknown_reward_is_answered_with_those_there_are(cluster):
     with pytest.raises(ValueError, match=r'reward "joy" is not known; there are balance, compress, ee') as refused:
         plimsoll.Environment(cluster, reward="joy")
@@ -193,6 +223,9 @@ def test_an_unknown_reward_is_answered_with_those_there_are(cluster):
         ({"observation": "fancy"}, "there are plain"),
         ({"observation": {"nodes": ["joy"]}}, '"joy" is not known'),
         ({"kind": "arena", "observation": {"lookahead": 3}}, "an arena shows the plain features"),
+        ({"kind": "arena", "reward": "carbon"}, "it can reward balance, compress, ee, lb, multi-objective, energy"),
+        ({"kind": "arena", "reward": "el-rl"}, "it can reward balance"),
+        ({"kind": "arena", "shuffle": "episodes"}, "the rows of an arena keep their places"),
         ({"shuffle": "sometimes"}, "learn.environment"),
         ({"samples": []}, "samples: there is none"),
         ({"max_nodes": 3}, "a cluster has 5 nodes, and observations have room for 3; give a larger max_nodes"),

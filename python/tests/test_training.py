@@ -101,6 +101,16 @@ def test_it_begins_with_another_model(evolving, tmp_path):
     assert figures[0] <= plimsoll.read_card(tmp_path / "first")["figures"]["training"]["of_base"]
 
 
+def test_a_model_that_is_there_is_replaced_only_if_that_is_said(evolving, tmp_path):
+    plimsoll.train(evolving, tmp_path / "it")
+    with pytest.raises(ValueError, match="there is a model already"):
+        plimsoll.train(evolving, tmp_path / "it", seed=2)
+    with pytest.raises(ValueError, match="either goes on"):
+        plimsoll.train(evolving, tmp_path / "it", resume=True, replace=True)
+    plimsoll.train(evolving, tmp_path / "it", seed=2, replace=True)
+    assert plimsoll.read_card(tmp_path / "it")["training"]["seed"] == 2
+
+
 def test_who_makes_runs_wrongly_is_told(evolving, tmp_path):
     stage = plimsoll.Stage(evolving)
     with pytest.raises(ValueError, match="runs were asked for, and 1 came back"):

@@ -153,6 +153,11 @@ impl Scheduler {
             .is_some()
     }
 
+    /// How many pods of the queue the policies look at.
+    pub fn lookahead(&self) -> usize {
+        self.profiles.iter().map(|profile| profile.policy.lookahead()).max().unwrap_or(1)
+    }
+
     /// Decides where a pending pod goes. Nothing is changed: the caller reserves, binds, or clears the node.
     pub fn decide(&mut self, pod: PodId) -> Result<Decision, DecisionError> {
         self.failure = None;

@@ -314,6 +314,7 @@ fn pod_telemetry(pod: &Pod) -> PodTelemetry {
         owner: Some(owner_number(pod)),
         latency_ms: latency_ms(pod),
         home: None,
+        service: None,
     }
 }
 

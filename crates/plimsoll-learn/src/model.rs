@@ -92,6 +92,18 @@ pub struct TrainingCard {
     pub command: String,
     /// The version of Plimsoll.
     pub version: String,
+    /// The model that it began with; none where it began with nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+}
+
+/// The model that a training began with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// Its name.
+    pub name: String,
+    /// A checksum of its weights.
+    pub fingerprint: String,
 }
 
 /// Reads weights; refuses those that are cut off, not of 32-bit floats, or not finite.

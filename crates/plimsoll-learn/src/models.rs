@@ -3,7 +3,7 @@
 //! A model is promoted for an objective by an evaluation on data that it has not seen, and only if its gain is significant: against
 //! the model that is in use, or the best baseline where there is none. What earned it the place is kept beside the models.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, blend};
 use crate::error::LearnError;
 use crate::evaluate::{Against, Evaluation, Verdict};
 use crate::model::{self, CARD_FILE, CARD_SCHEMA, Card, ONNX_FILE, WEIGHTS_FILE, Weights};
@@ -212,7 +212,8 @@ fn check(rival: &Against, evaluation: &Evaluation) -> Result<(), String> {
     ))
 }
 
-/// Has an agent go on from the model in a folder, which must be of the same network and features as its own.
+/// Has an agent go on from the model in a folder, which must be of the same network and features as its own, and mean the same by its scores: both
+/// decide alone, or both add to the same heuristic with the same trust.
 pub fn go_on_from(folder: &Path, own: &Card, agent: &mut dyn Agent) -> Result<(), LearnError> {
     let other = read_card(folder)?;
     let refused = |problem: String| LearnError::Model { path: folder.to_owned(), problem };
@@ -226,8 +227,20 @@ pub fn go_on_from(folder: &Path, own: &Card, agent: &mut dyn Agent) -> Result<()
             "it cannot be gone on from: its {what} are {theirs}, and the scenario asks for {ours}"
         )));
     }
+    let (theirs, ours) = (meaning(&other), meaning(own));
+    if theirs != ours {
+        return Err(refused(format!("it cannot be gone on from: it {theirs}, and what the scenario asks for {ours}")));
+    }
     let weights = model::read_weights(&folder.join(model::WEIGHTS_FILE))?;
     agent.begin_with(&weights).map_err(|error| refused(error.to_string()))
+}
+
+/// What a model's scores are, in words.
+fn meaning(card: &Card) -> String {
+    if card.alone || card.network.kind == blend::KIND {
+        return "decides alone".into();
+    }
+    format!("adds to the scores of {:?} with trust {}", card.base, card.trust)
 }
 
 /// Notes in a model's card what an evaluation found.

@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::agent::blend::{self, Blend, BlendAgent};
-use crate::agent::evolve::Evolve;
+use crate::agent::evolve::{self, Evolve};
 use crate::agent::qtable::QTable;
 use crate::agent::stepwise::{self, Stepwise};
 use crate::error::LearnError;
@@ -10,6 +10,7 @@ use crate::model::{self, Card, ONNX, WEIGHTS_FILE, Weights};
 use crate::models;
 use crate::observation::features::{STATIC_FEATURES, node_feature};
 use crate::policy::{Learned, Observing, Parts, fused};
+use crate::reward::{RewardSpec, Rewards};
 use crate::spec::LearnSpec;
 use plimsoll_core::policy::Policy;
 use plimsoll_sim::scenario::Scenario;
@@ -62,6 +63,18 @@ pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Box<dyn Learner>
         name if AGENTS.contains(&name) => Ok(Box::new(Stepwise::new(scenario, spec)?)),
         other => Err(LearnError::unknown("learn.agent: agent", other, AGENTS.iter().copied())),
     }
+}
+
+/// Whether a `[learn]` section can be trained by, as far as can be said without its data: what is rewarded and what is shown.
+pub fn check(spec: &LearnSpec) -> Result<(), LearnError> {
+    match spec.agent.name.as_str() {
+        // It goes by the objective alone, and looks at heuristics.
+        "blend" => {}
+        "evolution" => drop(evolve::features(spec)?),
+        _ => return stepwise::check(spec),
+    }
+    // Nobody looks at it here; a name that is none is wrong all the same.
+    spec.reward.as_ref().map_or(Ok(()), |value| Rewards::new(&RewardSpec::from_toml(value)?).map(drop))
 }
 
 /// The policy of a model in a folder.

@@ -407,11 +407,18 @@ impl Environments {
         asked.map_err(errors::learn)
     }
 
-    /// The rewards that are added up, with the weight of each.
+    /// The rewards that are added up, with the weight of each. Those of constraints adapt in each environment; it is their mean.
     fn reward_weights(&self) -> PyResult<Vec<(String, f64)>> {
         let core = self.core();
-        let weights = core.lanes.environment(0).rewards().weights();
-        let named = weights.names().iter().map(|name| Ok(((*name).to_owned(), weights.get(name)?)));
+        let count = core.lanes.len();
+        let weights = |at: usize| core.lanes.environment(at).rewards().weights();
+        let adapting: Vec<_> = weights(0).adapted().map(|(name, _)| name).collect();
+        let mean = |name: &str| {
+            let sum = (0..count).map(|at| weights(at).get(name)).sum::<Result<f64, LearnError>>()?;
+            Ok(sum / count as f64)
+        };
+        let weight = |name: &str| if adapting.contains(&name) { mean(name) } else { weights(0).get(name) };
+        let named = weights(0).names().iter().map(|name| Ok(((*name).to_owned(), weight(name)?)));
         named.collect::<Result<_, LearnError>>().map_err(errors::learn)
     }
 

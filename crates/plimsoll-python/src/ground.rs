@@ -4,14 +4,14 @@ use crate::measure::policy_of;
 use crate::scenario::Scenario;
 use plimsoll_learn::agent::stepwise::{EnvironmentSpec, Ground, deal, reward};
 use plimsoll_learn::environment::arena::{AnyRecorded, ArenaSettings, Recorded};
-use plimsoll_learn::environment::{Arena, ClusterEnvironment, Environment, Step};
+use plimsoll_learn::environment::{Arena, ClusterEnvironment, Environment, Shuffle, Step};
 use plimsoll_learn::error::LearnError;
 use plimsoll_learn::lifetime::{Predictor, PredictorFit, PredictorSettings};
 use plimsoll_learn::observation::{Observation, View};
 use plimsoll_learn::policy::Ranges;
 use plimsoll_learn::reward::Rewards;
 use plimsoll_learn::spec::LearnSpec;
-use plimsoll_sim::scenario::Prepared;
+use plimsoll_sim::scenario::{PowerSpec, Prepared};
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -111,6 +111,7 @@ pub fn make(scenario: &Scenario, mut spec: LearnSpec, options: Options) -> Resul
     spec.reward = options.reward.or(spec.reward);
     spec.observation = options.observation.or(spec.observation);
     spec.base = options.base.unwrap_or(spec.base);
+    spec.override_by(&|name| std::env::var(name).ok())?;
     if let Some(samples) = options.samples {
         spec.train.samples = samples;
     }
@@ -138,7 +139,7 @@ fn cluster(scenario: &Scenario, spec: LearnSpec, expert: Option<&str>) -> Result
             environment.set_policy(Box::new(move || Ok(policy_of(&own)?)));
         }
     }
-    let Ground { view, predictor, environments, seen } = ground;
+    let Ground { view, predictor, environments, seen, .. } = ground;
     let walks = environments.into_iter().map(|environment| Walk::Cluster(Box::new(environment))).collect();
     Ok(Made { walks, grain: 1, view, predictor, seen, spec })
 }
@@ -150,14 +151,22 @@ fn arena(scenario: &Scenario, spec: LearnSpec) -> Result<Made, LearnError> {
         return Err(LearnError::Invalid(problem.into()));
     }
     let own = spec.training(&scenario.inner);
+    if own.power != PowerSpec::default() {
+        let problem = "power: in an arena machines sleep as soon as they are empty, draw nothing then, and wake at once; leave it out, or use kind \"cluster\"";
+        return Err(LearnError::Invalid(problem.into()));
+    }
     let trace = own.trace(&own.fleet()?)?;
     let prepare = |seed: &u64| Ok(Arc::new(own.prepare(&trace, *seed)?));
     let samples = spec.train.samples.iter().map(prepare).collect::<Result<Vec<Arc<Prepared>>, LearnError>>()?;
     let workloads: Vec<_> = samples.iter().map(|sample| Arc::new(sample.workload.clone())).collect();
     let options = spec.environment.clone().unwrap_or_default();
     let read: Result<EnvironmentSpec, _> = options.try_into();
-    let EnvironmentSpec { count, steps, .. } =
+    let EnvironmentSpec { count, steps, shuffle } =
         read.map_err(|error: toml::de::Error| LearnError::Invalid(format!("learn.environment: {}", error.message())))?;
+    if shuffle != Shuffle::Never {
+        let problem = "shuffle: the rows of an arena keep their places, \"never\"; use kind \"cluster\" for others";
+        return Err(LearnError::Invalid(problem.into()));
+    }
     let reward = reward(&spec)?;
     let mut walks = Vec::new();
     let places: Vec<usize> = (0..samples.len()).collect();

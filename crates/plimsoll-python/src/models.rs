@@ -69,6 +69,7 @@ pub fn card(
             steps,
             command,
             version: env!("CARGO_PKG_VERSION").into(),
+            parent: None,
         },
         figures: fit.into_iter().collect(),
     })

@@ -9,7 +9,7 @@ use plimsoll_learn::error::LearnError;
 use plimsoll_learn::model::TrainingCard;
 use plimsoll_learn::policy::Ranges;
 use plimsoll_learn::spec::{self, LearnSpec};
-use plimsoll_learn::train::model::{Order, make};
+use plimsoll_learn::train::model::{Order, check_room, make};
 use plimsoll_learn::train::{Observer, Progress};
 use plimsoll_learn::workshop::{self, Learner};
 use pyo3::prelude::*;
@@ -23,9 +23,14 @@ const EVOLUTION: &str = "evolution";
 /// The result of a run as Python has it: the figures, pods that were lost as a share, decisions, and the least and greatest value of each feature in turn.
 type Told<'py> = (Vec<f64>, f64, u64, Bound<'py, PyArray1<f32>>);
 
+/// The scenario, with what variables of the environment say in its `[learn]` section.
+fn overridden(scenario: &Scenario) -> PyResult<plimsoll_sim::scenario::Scenario> {
+    spec::with_variables(scenario.inner.clone(), &|name| std::env::var(name).ok()).map_err(errors::learn)
+}
+
 /// The `[learn]` section, with what the caller says instead.
-fn section(scenario: &Scenario, seed: Option<u64>, steps: Option<u64>) -> PyResult<LearnSpec> {
-    let mut spec = LearnSpec::read(&scenario.inner).map_err(errors::learn)?;
+fn section(scenario: &plimsoll_sim::scenario::Scenario, seed: Option<u64>, steps: Option<u64>) -> PyResult<LearnSpec> {
+    let mut spec = LearnSpec::read(scenario).map_err(errors::learn)?;
     spec.seed = seed.unwrap_or(spec.seed);
     spec.train.steps = steps.or(spec.train.steps);
     Ok(spec)
@@ -125,7 +130,7 @@ impl Observer for Watcher {
 fn told(progress: &Progress) -> serde_json::Value {
     let report = &progress.report;
     let scalars: serde_json::Map<_, _> =
-        report.scalars.iter().map(|(name, value)| ((*name).to_owned(), serde_json::json!(value))).collect();
+        report.figures().map(|(name, value)| (name, serde_json::json!(value))).collect();
     serde_json::json!({
         "steps": report.steps, "episodes": report.episodes, "return": report.mean_return, "progress": report.progress,
         "scalars": scalars, "seconds": progress.elapsed.as_secs_f64(), "steps_per_second": progress.steps_per_second,
@@ -136,7 +141,7 @@ fn told(progress: &Progress) -> serde_json::Value {
 /// Trains a model and stores it. What Python raises on the way ends training: from `progress` with a checkpoint, from `measure` with the last that
 /// was due.
 #[pyfunction]
-#[pyo3(signature = (scenario, out, seed, steps, resume, begin_with, command, measure, progress, note))]
+#[pyo3(signature = (scenario, out, seed, steps, resume, replace, begin_with, command, measure, progress, note))]
 #[expect(clippy::too_many_arguments, reason = "the package gives them by name")]
 pub fn train(
     py: Python<'_>,
@@ -145,6 +150,7 @@ pub fn train(
     seed: Option<u64>,
     steps: Option<u64>,
     resume: bool,
+    replace: bool,
     begin_with: Option<PathBuf>,
     command: String,
     measure: Option<Py<PyAny>>,
@@ -154,14 +160,19 @@ pub fn train(
     if resume && begin_with.is_some() {
         return Err(errors::invalid("training either goes on from a checkpoint or begins with a model"));
     }
-    let spec = section(scenario, seed, steps)?;
+    if resume && replace {
+        return Err(errors::invalid("training either goes on from a checkpoint or replaces what is there"));
+    }
+    check_room(&out, resume, replace).map_err(errors::learn)?;
+    let own = overridden(scenario)?;
+    let spec = section(&own, seed, steps)?;
     if measure.is_some() {
         evolved(&spec)?;
     }
     py.detach(|| {
         let raised = Raised::default();
         let run = || -> Result<_, LearnError> {
-            let scenario = &scenario.inner;
+            let scenario = &own;
             let mut learner: Box<dyn Learner> = match measure {
                 Some(measure) => {
                     let crew = Callable { measure, raised: raised.clone() };
@@ -176,6 +187,7 @@ pub fn train(
                 training: &training,
                 from: begin_with.as_deref(),
                 resume,
+                replace,
                 checkpoint_every: spec.checkpoint.every.0,
                 clock: &clock,
             };
@@ -207,7 +219,7 @@ impl Stage {
     #[new]
     #[pyo3(signature = (scenario, seed))]
     fn new(py: Python<'_>, scenario: &Scenario, seed: Option<u64>) -> PyResult<Self> {
-        let spec = section(scenario, seed, None)?;
+        let spec = section(&scenario.inner, seed, None)?;
         evolved(&spec)?;
         py.detach(|| {
             let inner = evolve::stage(&scenario.inner, &spec)?;
@@ -264,7 +276,7 @@ pub fn fingerprint(scenario: &Scenario) -> PyResult<String> {
 #[pyfunction]
 #[pyo3(signature = (scenario, seed, steps))]
 pub fn search(scenario: &Scenario, seed: Option<u64>, steps: Option<u64>) -> PyResult<String> {
-    let spec = section(scenario, seed, steps)?;
+    let spec = section(&scenario.inner, seed, steps)?;
     let Some(steps) = spec.train.steps else {
         return Err(errors::invalid("learn.train.steps: say how many steps the last round trains for, or give steps"));
     };
@@ -286,6 +298,7 @@ pub fn trial(
     report: Py<PyAny>,
 ) -> PyResult<()> {
     let configuration = serde_json::from_str(configuration).map_err(|error| errors::invalid(error.to_string()))?;
+    let own = overridden(scenario)?;
     py.detach(|| {
         let raised = Raised::default();
         let mut watch = |budget: u64, score: f64| {
@@ -295,7 +308,7 @@ pub fn trial(
             });
             told.map(|()| true).map_err(|error| raised.keep(error))
         };
-        let found = plimsoll_learn::tune::watched_trial(&scenario.inner, &configuration, &budgets, seed, &mut watch);
+        let found = plimsoll_learn::tune::watched_trial(&own, &configuration, &budgets, seed, &mut watch);
         match raised.take() {
             Some(error) => Err(error),
             None => found.map_err(errors::learn),

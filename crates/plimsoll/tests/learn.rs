@@ -237,6 +237,96 @@ fn a_network_is_trained_step_by_step_decides_and_is_the_same_each_time() {
 }
 
 #[test]
+fn what_a_training_began_with_is_told_after_an_interruption_too() {
+    let (folder, scenario) = folder("parent", 40);
+    let (first, second) = (folder.join("first"), folder.join("second"));
+    good(&format!("train {scenario} --out {} --quiet", first.display()));
+    let args = format!("train {scenario} --out {} --quiet", second.display());
+    kill(&format!("{args} --from {}", first.display()), &second.join("training").join("checkpoint-000003"));
+    assert!(ends(&args, 2).contains("go on with --resume"));
+    good(&format!("{args} --resume"));
+    let card: Value = serde_json::from_str(&std::fs::read_to_string(second.join("card.json")).unwrap()).unwrap();
+    assert_eq!(card["training"]["parent"]["name"], "first", "{card}");
+    assert!(card["training"]["command"].as_str().unwrap().contains("--from"), "{card}");
+    // What is trained anew in the same place begins with nothing.
+    good(&format!("{args} --replace"));
+    let card: Value = serde_json::from_str(&std::fs::read_to_string(second.join("card.json")).unwrap()).unwrap();
+    assert!(card["training"]["parent"].is_null(), "{card}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_check_finds_what_training_would_refuse() {
+    let (folder, scenario) = folder("checked", 1);
+    good(&format!("scenario check {scenario}"));
+    let checked = |text: &str| {
+        let file = folder.join("wrong.toml");
+        std::fs::write(&file, text).unwrap();
+        ends(&format!("scenario check {}", file.display()), 2)
+    };
+    let reward = "reward = { ee = { load = \"cpu\" } }";
+    for (from, to, said) in [
+        (reward, "reward = \"enrgy\"", "reward \"enrgy\" is not known; there are balance, compress"),
+        (reward, "objective = \"placed\"", "no reward counts the objective \"placed\""),
+        ("\"plain\"", "\"plane\"", "observation \"plane\" is not known; there are plain, exported"),
+        ("\"plain\"", "{ pods = [\"joy\"] }", "feature \"joy\" is not known; there are cpu, memory"),
+    ] {
+        let text = STEPWISE.replace(from, to);
+        assert_ne!(text, STEPWISE, "{from}");
+        let found = checked(&text);
+        assert!(found.contains(said), "{to}: {found}");
+    }
+    let text = std::fs::read_to_string(&scenario).unwrap();
+    let found = checked(&text.replace("base = ", "reward = \"enrgy\"\nbase = "));
+    assert!(found.contains("reward \"enrgy\" is not known"), "{found}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_model_that_is_there_is_replaced_only_if_that_is_said() {
+    let (folder, scenario) = folder("replaced", 40);
+    let out = folder.join("model");
+    let args = format!("train {scenario} --out {} --quiet", out.display());
+    good(&args);
+    let before = weights(&out);
+    let refused = ends(&format!("{args} --seed 9"), 2);
+    assert!(refused.contains("there is a model already") && refused.contains("--replace"), "{refused}");
+    let refused = ends(&format!("{args} --seed 9 --resume"), 2);
+    assert!(refused.contains("of another training (seed is \"1\", not \"9\")"), "{refused}");
+    assert_eq!(weights(&out), before);
+    good(&format!("{args} --seed 9 --replace"));
+    let card: Value = serde_json::from_str(&std::fs::read_to_string(out.join("card.json")).unwrap()).unwrap();
+    assert_eq!(card["training"]["seed"], 9);
+    // A training that was under way gives way, too.
+    kill(&format!("{args} --seed 5 --replace"), &out.join("training").join("checkpoint-000003"));
+    good(&format!("{args} --replace"));
+    assert_eq!(weights(&out), before);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn variables_count_more_than_the_scenario() {
+    let (folder, _) = folder("variables", 1);
+    let scenario = folder.join("stepwise.toml");
+    std::fs::write(&scenario, STEPWISE.replace("{ ee = { load = \"cpu\" } }", "\"multi-objective\"")).unwrap();
+    let train = |name: &str, set: &[(&str, &str)]| {
+        let out = folder.join(name);
+        let args = format!("train {} --out {} --quiet", scenario.display(), out.display());
+        let Output { status, stderr, .. } = command(&args).envs(set.iter().copied()).output().unwrap();
+        (status.success(), String::from_utf8_lossy(&stderr).into_owned(), out)
+    };
+    let (plain, ..) = train("plain", &[]);
+    let (energy, ..) = train("energy", &[("REWARD_ENERGY", "5"), ("REWARD_LOAD_BALANCE", "0")]);
+    let (rate, ..) = train("rate", &[("LEARNING_RATE", "0.01"), ("EPSILON_DECAY", "0.9")]);
+    assert!(plain && energy && rate);
+    let made = |name: &str| weights(&folder.join(name));
+    assert!(made("energy") != made("plain") && made("rate") != made("plain"));
+    let (done, said, _) = train("wrong", &[("REWARD_ENERGY", "much")]);
+    assert!(!done && said.contains("REWARD_ENERGY is \"much\""), "{said}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn evolution_gives_the_same_model_each_time_on_any_number_of_threads_and_after_being_killed() {
     let (folder, scenario) = folder("evolution", 1);
     let agent = r#"{ name = "evolution", predictor = { epochs = 1 }, search = { generations = 12, pairs = 3, validate_every = 2 } }"#;
@@ -275,6 +365,11 @@ fn training_begins_with_another_model_of_the_same_make() {
     assert!(told.contains(&format!("beginning with {}", first.display())), "{told}");
     let card: Value = serde_json::from_str(&std::fs::read_to_string(second.join("card.json")).unwrap()).unwrap();
     assert!(card["training"]["command"].as_str().unwrap().contains("--from"), "{card}");
+    assert_eq!(card["training"]["parent"]["name"], "first");
+    let shown = good(&format!("models show {}", first.display()));
+    let parent = card["training"]["parent"]["fingerprint"].as_str().unwrap();
+    assert!(shown.contains(parent), "{shown}");
+    assert!(good(&format!("models show {}", second.display())).contains(&format!("first ({parent})")));
     // Models of another make are refused, with what differs.
     let other =
         std::fs::read_to_string(&scenario).unwrap().replace(r#""best-fit", "worst-fit""#, r#""best-fit", "random""#);

@@ -52,7 +52,7 @@ def pooled(out: Path, generations: int) -> None:
     for old, new in changes.items():
         assert old in text, old
         text = text.replace(old, new)
-    plimsoll.train(text, out, measure=measure)
+    plimsoll.train(text, out, replace=True, measure=measure)
 
 
 def main() -> int:
@@ -66,7 +66,7 @@ def main() -> int:
     began = time.monotonic()
     for name in CLUSTERS:
         text = scenario(name).read_text().replace("generations = 24", f"generations = {generations}")
-        plimsoll.train(text, out / "own" / name)
+        plimsoll.train(text, out / "own" / name, replace=True)
         print(f"{name} alone: {plimsoll.read_card(out / 'own' / name)['figures']['training']['of_base']:.4f} of the heuristic's energy in training")
     told = simulate([scenario(name) for name in CLUSTERS], out / "federated", rounds=args.rounds, generations=args.generations, weighting=args.weights)
     print("together: " + ", ".join(f"{name} {figure:.4f}" for name, figure in told["rounds"][-1]["figures"].items()))

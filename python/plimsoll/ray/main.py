@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--out", required=True, metavar="DIR", help="the folder of the model: weights, card, and what training leaves")
     train.add_argument("--workers", type=int, required=True, metavar="N", help="how many actors make runs")
     train.add_argument("--resume", action="store_true", help="go on from the last checkpoint, if there is one")
+    train.add_argument("--replace", action="store_true", help="replace the model that is in the folder, or the training that was under way there")
     train.add_argument("--from", dest="begin_with", metavar="DIR", help="begin with the weights of the model in this folder")
     train.add_argument("--patience", type=float, default=300.0, metavar="S", help="seconds without any answer after which it gives up; 300 if not given")
     tune = commands.add_parser("tune", parents=[common], help="search for better hyper-parameters with Ray Tune (ASHA)")
@@ -81,7 +82,7 @@ def run_train(args: argparse.Namespace) -> int:
     from .training import train
 
     watcher = Watcher(args.quiet)
-    given = {name: getattr(args, name) for name in ("workers", "address", "seed", "steps", "resume", "begin_with", "cpus", "patience")}
+    given = {name: getattr(args, name) for name in ("workers", "address", "seed", "steps", "resume", "replace", "begin_with", "cpus", "patience")}
     try:
         found = train(args.scenario, args.out, progress=watcher, started=watcher.listen, **given)
     except Stopped:

@@ -28,6 +28,7 @@ def train(
     seed: int | None = None,
     steps: int | None = None,
     resume: bool = False,
+    replace: bool = False,
     begin_with: str | os.PathLike[str] | None = None,
     cpus: float = 1.0,
     patience: float = 300.0,
@@ -46,7 +47,16 @@ def train(
             started()
         command = training.train_command("plimsoll train", os.fspath(path), os.fspath(out), begin_with, seed, steps)
         found = training.train(
-            path, out, seed=seed, steps=steps, resume=resume, begin_with=begin_with, measure=crew, progress=progress, command=command
+            path,
+            out,
+            seed=seed,
+            steps=steps,
+            resume=resume,
+            replace=replace,
+            begin_with=begin_with,
+            measure=crew,
+            progress=progress,
+            command=command,
         )
         return found | {"workers": workers, "lost": crew.lost}
     finally:

@@ -159,10 +159,23 @@ impl Engine {
             match self.pod_ref(key.pod).filter(|_| is_current && waits) {
                 Some(pod) => {
                     self.victims.remove(&key);
+                    self.show_upcoming(key.pod);
                     return Some((key, pod));
                 }
                 None => self.queue.done(key),
             }
+        }
+    }
+
+    /// Tells of the pods that will be tried after this one, where somebody looks at them.
+    fn show_upcoming(&mut self, first: PodId) {
+        let Self { scheduler, queue, keys, .. } = self;
+        let upcoming = &mut scheduler.state.telemetry.upcoming;
+        upcoming.clear();
+        let count = self.shown.0.max(self.shown.1);
+        if count > 1 {
+            let next = queue.upcoming().filter(|key| keys.get(&key.pod) == Some(key)).map(|key| key.pod);
+            upcoming.extend(std::iter::once(first).chain(next).take(count));
         }
     }
 

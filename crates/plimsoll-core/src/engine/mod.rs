@@ -121,6 +121,8 @@ pub struct Engine {
     node_marks: FxHashMap<Sym, NodeMarks>,
     messages: FxHashMap<QueueKey, String>,
     words_messages: bool,
+    /// How many pods of the queue are shown: as many as the driver says, and as the policies look at.
+    shown: (usize, usize),
 }
 
 impl Engine {
@@ -141,6 +143,7 @@ impl Engine {
             node_marks: FxHashMap::default(),
             messages: FxHashMap::default(),
             words_messages: true,
+            shown: (1, 1),
         }
     }
 
@@ -156,7 +159,14 @@ impl Engine {
 
     /// Lets a profile rank by another policy; false if there is no such profile.
     pub fn set_policy(&mut self, scheduler_name: &str, policy: Box<dyn Policy>) -> bool {
-        self.scheduler.set_policy(scheduler_name, policy)
+        let is_there = self.scheduler.set_policy(scheduler_name, policy);
+        self.shown.1 = self.scheduler.lookahead();
+        is_there
+    }
+
+    /// Has so many pods of the queue shown to policies, the one to be placed included, also to those that do not ask for it.
+    pub fn set_lookahead(&mut self, count: usize) {
+        self.shown.0 = count;
     }
 
     /// Whether attempts say in words why a pod waits. It takes a look at every node, which a simulation may not need.
@@ -240,11 +250,6 @@ impl Engine {
     /// Where a pod is in the queue, if it is there.
     pub fn place(&self, pod: PodId) -> Option<Place> {
         self.queue.place(*self.keys.get(&pod)?)
-    }
-
-    /// The first pods that are ready to be tried, in the order in which they will be.
-    pub fn upcoming(&self, count: usize) -> Vec<PodId> {
-        self.queue.upcoming().take(count).map(|key| key.pod).collect()
     }
 
     /// The pods that are not bound, those that are to be tried first in front.

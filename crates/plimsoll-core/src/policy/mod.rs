@@ -101,6 +101,11 @@ pub trait Policy: Send {
         Scope::Cluster
     }
 
+    /// How many pods of the queue it looks at, the one to be placed included. More than one has the engine tell of those that come next.
+    fn lookahead(&self) -> usize {
+        1
+    }
+
     /// Who decided how often, for a policy that falls back on another. It goes on counting.
     fn counters(&self) -> Option<Arc<Counters>> {
         None

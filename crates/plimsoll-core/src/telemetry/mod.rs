@@ -2,9 +2,11 @@
 //!
 //! The rules never look here. What is not known is a value, and a policy says what it makes of it.
 
+mod calls;
 mod clusters;
 mod power;
 
+pub use calls::{Calls, ServiceId};
 pub use clusters::{Away, ClusterId, Clusters};
 pub use power::{POINTS, PowerCurve};
 
@@ -101,7 +103,10 @@ pub struct Telemetry {
     pub expected: Arc<[ExpectedPod]>,
     /// The clusters, where there are several.
     pub clusters: Clusters,
-    /// The pods that will be tried next, the first of them being the one that is tried now, as far as the driver looks ahead.
+    /// Who calls whom.
+    pub calls: Calls,
+    /// The pods that will be tried next, the first of them being the one that is tried now, as far as the driver or a policy looks ahead; none
+    /// where nobody does.
     pub upcoming: Vec<PodId>,
     nodes: Vec<NodeTelemetry>,
     pods: FxHashMap<PodId, PodTelemetry>,
@@ -121,6 +126,8 @@ pub struct PodTelemetry {
     pub latency_ms: Option<(f64, f64)>,
     /// The cluster it comes from, where its users and what it works with are.
     pub home: Option<ClusterId>,
+    /// The service it is of, where it is known who calls whom.
+    pub service: Option<ServiceId>,
 }
 
 static UNKNOWN: NodeTelemetry = NodeTelemetry {
@@ -169,6 +176,14 @@ impl Telemetry {
     pub fn latency_ms(&self, pod: PodId, node: NodeId) -> Option<f64> {
         let here = self.node(node).latency_ms?;
         Some(here + self.away(pod, node).map_or(0.0, |away| away.ms))
+    }
+
+    /// How often the pod's service and those that run among these pods call each other, for each request of a user.
+    pub fn calls(&self, pod: PodId, others: &[PodId]) -> f64 {
+        let Some(service) = self.pod(pod).service else { return 0.0 };
+        let runs = |wanted: ServiceId| others.iter().any(|other| self.pod(*other).service == Some(wanted));
+        let partners = self.calls.partners(service).iter();
+        partners.filter(|(partner, _)| runs(*partner)).map(|(_, per_request)| per_request).sum()
     }
 
     /// How many pods of this owner there are, waiting or running.

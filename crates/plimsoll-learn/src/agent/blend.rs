@@ -262,6 +262,7 @@ impl Agent for BlendAgent {
             mean_return: Some(-worth.cost),
             scalars: vec![("spread", self.spread), ("unserved", worth.unserved)],
             progress: by_generation.max(by_steps).min(1.0),
+            ..Report::default()
         })
     }
 

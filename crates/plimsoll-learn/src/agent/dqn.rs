@@ -12,7 +12,6 @@ use crate::error::LearnError;
 use crate::model::Weights;
 use crate::network::{Batch, Network, NetworkSpec, Slopes};
 use crate::observation::Observation;
-use crate::variables::{Lookup, number};
 use plimsoll_core::rng::Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +40,8 @@ pub struct DqnSettings {
     pub discount_by: DiscountBy,
     /// How often a node is chosen by chance.
     pub epsilon: Schedule,
+    /// Whether that also holds where training begins with a model; otherwise it explores as at the end, so that what the model knows is kept.
+    pub explore_again: bool,
     /// Updates from one copy to the target network to the next.
     pub target_every: u64,
     /// How much of the network goes into the target network at a copy; 1 is all of it.
@@ -75,6 +76,7 @@ impl Default for DqnSettings {
             gamma: 0.99,
             discount_by: DiscountBy::Step,
             epsilon: Schedule::Linear { start: 1.0, end: 0.02, fraction: 0.3 },
+            explore_again: false,
             target_every: 100,
             target_share: 1.0,
             clip: 10.0,
@@ -104,24 +106,6 @@ impl DqnSettings {
             huber: false,
             ..Self::default()
         }
-    }
-
-    /// Takes over what is set under `LEARNING_RATE`, `GAMMA`, `TRAINING_INTERVAL`, `EPSILON_START`, `EPSILON_END` and `EPSILON_DECAY`; any of
-    /// the last three makes exploration exponential.
-    pub fn override_by(&mut self, lookup: Lookup<'_>) -> Result<(), LearnError> {
-        let read = |name: &str| number(name, lookup);
-        self.learning_rate = read("LEARNING_RATE")?.unwrap_or(self.learning_rate);
-        self.gamma = read("GAMMA")?.unwrap_or(self.gamma);
-        self.train_every = read("TRAINING_INTERVAL")?.map_or(self.train_every, |every| every as u64);
-        let [start, end, decay] = [read("EPSILON_START")?, read("EPSILON_END")?, read("EPSILON_DECAY")?];
-        if start.is_some() || end.is_some() || decay.is_some() {
-            self.epsilon = Schedule::Exponential {
-                start: start.unwrap_or(1.0),
-                end: end.unwrap_or(0.01),
-                decay: decay.unwrap_or(0.995),
-            };
-        }
-        self.check()
     }
 
     fn check(&self) -> Result<(), LearnError> {
@@ -170,6 +154,8 @@ pub struct Dqn {
     updates: u64,
     /// Steps before which nothing is learned: the replay must fill up first, at the start and after a restart.
     learns_from: u64,
+    /// Whether it began with a model.
+    goes_on: bool,
     loss: f64,
 }
 
@@ -196,6 +182,7 @@ impl Dqn {
             settings,
             seed,
             updates: 0,
+            goes_on: false,
             loss: 0.0,
         })
     }
@@ -207,6 +194,9 @@ impl Dqn {
     }
 
     fn epsilon(&self) -> f64 {
+        if self.goes_on && !self.settings.explore_again {
+            return self.settings.epsilon.end();
+        }
         self.settings.epsilon.at(self.rollout.steps, self.settings.steps)
     }
 
@@ -381,12 +371,14 @@ impl Agent for Dqn {
         let mut state = rollout::save(&self.network, &self.adam, &self.rollout);
         adam::put(&mut state, "target", self.target.weights());
         state.values.insert("updates".to_owned(), self.updates.into());
+        state.values.insert("goes_on".to_owned(), self.goes_on.into());
         state
     }
 
     fn restore(&mut self, state: &AgentState) -> Result<(), LearnError> {
         self.target.set_weights(adam::take(state, "target", self.target.weights())?)?;
         self.updates = adam::number(state, "updates")?;
+        self.goes_on = state.values.get("goes_on").and_then(serde_json::Value::as_bool).unwrap_or(false);
         let seed = rollout::load(state, &mut self.network, &mut self.adam, &mut self.rollout, self.seed)?;
         self.rng = Rng::new(seed ^ 0xd9);
         self.pending.iter_mut().for_each(VecDeque::clear);
@@ -397,7 +389,9 @@ impl Agent for Dqn {
 
     fn begin_with(&mut self, weights: &Weights) -> Result<(), LearnError> {
         self.network.begin_with(weights)?;
-        self.target.begin_with(weights)
+        self.target.begin_with(weights)?;
+        self.goes_on = true;
+        Ok(())
     }
 
     fn weights(&self) -> Weights {

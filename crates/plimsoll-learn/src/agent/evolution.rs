@@ -355,6 +355,7 @@ impl Agent for Evolution {
             mean_return: Some(-mean),
             scalars,
             progress: (self.generation as f64 / self.settings.generations.max(1) as f64).min(1.0),
+            ..Report::default()
         })
     }
 

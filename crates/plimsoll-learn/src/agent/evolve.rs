@@ -92,6 +92,15 @@ pub fn stage(scenario: &Scenario, spec: &LearnSpec) -> Result<Stage, LearnError>
     Ok(Prepared::new(scenario, spec)?.stage)
 }
 
+/// The places of the features that the network reads: of nodes, and of pods.
+pub fn features(spec: &LearnSpec) -> Result<(Vec<usize>, Vec<usize>), LearnError> {
+    let names: FeatureNames = match &spec.observation {
+        Some(value) => value.clone().try_into().map_err(|error| invalid("observation", &error))?,
+        None => FeatureNames::default(),
+    };
+    names.places()
+}
+
 struct Prepared {
     settings: EvolveSettings,
     stage: Stage,
@@ -110,11 +119,7 @@ impl Prepared {
             ));
         }
         let network: FactoredSizes = read("network", &spec.network.options)?;
-        let names: FeatureNames = match &spec.observation {
-            Some(value) => value.clone().try_into().map_err(|error| invalid("observation", &error))?,
-            None => FeatureNames::default(),
-        };
-        let (node_features, pod_features) = names.places()?;
+        let (node_features, pod_features) = features(spec)?;
         let mut own = spec.training(scenario);
         own.run.warmup = settings.warmup.unwrap_or(own.run.warmup);
         let trace = own.trace(&own.fleet()?)?;

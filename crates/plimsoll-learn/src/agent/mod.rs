@@ -39,8 +39,18 @@ pub struct Report {
     pub mean_return: Option<f64>,
     /// Further figures, by name: loss, epsilon, entropy.
     pub scalars: Vec<(&'static str, f64)>,
+    /// The weights of constraints as they have adapted, by the name of the reward.
+    pub weights: Vec<(&'static str, f64)>,
     /// The share of the work that is done, from 0 to 1; training ends at 1.
     pub progress: f64,
+}
+
+impl Report {
+    /// All further figures by name, the weights of constraints as `weight/NAME`.
+    pub fn figures(&self) -> impl Iterator<Item = (String, f64)> {
+        let scalars = self.scalars.iter().map(|(name, value)| ((*name).to_owned(), *value));
+        scalars.chain(self.weights.iter().map(|(name, weight)| (format!("weight/{name}"), *weight)))
+    }
 }
 
 /// All that an agent needs to go on where it was.

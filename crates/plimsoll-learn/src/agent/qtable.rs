@@ -157,6 +157,7 @@ impl Agent for QLearning {
             mean_return: (count > 0.0).then(|| self.latest.iter().sum::<f64>() / count),
             scalars: vec![("epsilon", self.epsilon()), ("states", self.table.len() as f64)],
             progress: self.steps as f64 / self.settings.steps as f64,
+            ..Report::default()
         })
     }
 

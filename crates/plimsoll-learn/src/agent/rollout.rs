@@ -147,6 +147,7 @@ impl Rollout {
             mean_return: (!self.latest.is_empty()).then_some(mean),
             scalars,
             progress: progress.min(1.0),
+            ..Report::default()
         }
     }
 }

@@ -33,6 +33,14 @@ pub enum Schedule {
 }
 
 impl Schedule {
+    /// The value that it ends with.
+    pub fn end(&self) -> f64 {
+        match *self {
+            Self::Constant { value } => value,
+            Self::Linear { end, .. } | Self::Exponential { end, .. } => end,
+        }
+    }
+
     /// The value after some of all steps.
     pub fn at(&self, step: u64, steps: u64) -> f64 {
         match *self {
@@ -59,5 +67,6 @@ mod tests {
         let decay = Schedule::Exponential { start: 1.0, end: 0.01, decay: 0.5 };
         assert_eq!([0, 1, 2, 60].map(|step| decay.at(step, 0)), [1.0, 0.5, 0.25, 0.01]);
         assert_eq!(Schedule::Constant { value: 0.2 }.at(7, 9), 0.2);
+        assert_eq!([line.end(), decay.end(), Schedule::Constant { value: 0.2 }.end()], [0.1, 0.01, 0.2]);
     }
 }

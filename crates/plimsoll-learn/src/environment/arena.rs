@@ -13,7 +13,7 @@ pub use arrivals::{AnyRecorded, Arrival, Arrivals, Made, Recorded, Shape};
 use super::{Environment, Step};
 use crate::error::LearnError;
 use crate::observation::Observation;
-use crate::reward::{Context, Judgement, Loads, NodeLoad, Placed, Rewards};
+use crate::reward::{Context, Judgement, Loads, NodeLoad, Placed, REWARDS, Rewards};
 use plimsoll_core::telemetry::PowerCurve;
 use plimsoll_sim::fleet::Fleet;
 use plimsoll_sim::simulation::Readings;
@@ -29,6 +29,20 @@ const PODS: f32 = 110.0;
 const CORES: f32 = 16.0;
 const BYTES: f32 = (64_u64 << 30) as f32;
 const NANOSECONDS_PER_HOUR: f64 = 3.6e12;
+
+/// The rewards that look at more than CPU, memory and pod counts, or at pods that wait: here they would always be the same.
+const NOT_HERE: [&str; 8] =
+    ["el-rl", "carbon", "latency", "latency-violations", "fragmentation", "gpu-fragmentation", "waiting", "overload"];
+
+/// Refuses rewards that an arena cannot tell of.
+fn check(rewards: &Rewards) -> Result<(), LearnError> {
+    let Some(name) = rewards.weights().names().iter().find(|name| NOT_HERE.contains(name)) else { return Ok(()) };
+    let known = REWARDS.iter().map(|known| known.name).filter(|name| !NOT_HERE.contains(name));
+    Err(LearnError::Invalid(format!(
+        "reward {name:?}: an arena knows CPU, memory and pod counts alone, and no pod waits there; it can reward {}; use the whole simulator for others",
+        known.collect::<Vec<_>>().join(", ")
+    )))
+}
 
 /// How an arena goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +126,7 @@ struct Taken {
 struct Flow {
     microwatts: i64,
     active: i64,
+    pods: i64,
     /// Millionths of money an hour.
     price: i64,
 }
@@ -127,6 +142,7 @@ impl Arena {
         if fleet.len() < 2 {
             return Err(LearnError::Invalid("an arena needs at least two nodes: with one there is no choice".into()));
         }
+        check(&rewards)?;
         let (mut kinds, mut kind) = (Vec::new(), Vec::new());
         for pool in &fleet.pools {
             let machine = &pool.machine;
@@ -209,6 +225,7 @@ impl Arena {
             taken.microwatts = microwatts;
             let woke = i64::from(is_active && taken.pods == 1 && sign > 0.0) - i64::from(!is_active);
             self.flow.active += woke;
+            self.flow.pods += if sign > 0.0 { 1 } else { -1 };
             self.flow.price += woke * (kind.price * 1e6).round() as i64;
         }
     }
@@ -222,6 +239,7 @@ impl Arena {
             self.read.kwh += self.flow.microwatts as f64 * 1e-9 * hours;
             self.read.node_hours += self.flow.active as f64 * hours;
             self.read.active_node_hours += self.flow.active as f64 * hours;
+            self.read.pod_hours += self.flow.pods as f64 * hours;
             self.read.cost += self.flow.price as f64 * 1e-6 * hours;
         }
         self.now = to;

@@ -148,7 +148,7 @@ impl ClusterEnvironment {
         if self.rewards.judges_placements() {
             self.loads.clear();
             for &row in &running.rows {
-                self.loads.push(load(choice.state, row));
+                self.loads.push(load(choice.state, choice.pod, row));
             }
         }
         Ok(true)
@@ -170,7 +170,7 @@ impl ClusterEnvironment {
         let preference = if needs_context { preference(running, pod, number, node)? } else { 1.0 };
         running.simulation.choose(node)?;
         let state = running.simulation.state();
-        self.loads.set(action, load(state, node));
+        self.loads.set(action, load(state, pod, node));
         let context = if needs_context {
             Context { preference, near: near(&running.inputs, state, number, node), power: power(state) }
         } else {
@@ -268,7 +268,8 @@ pub(crate) fn shuffle<T>(list: &mut [T], rng: &mut Rng) {
     }
 }
 
-fn load(state: &ClusterState, id: NodeId) -> NodeLoad {
+/// The load of a node, with the latency from there to the users of a pod.
+fn load(state: &ClusterState, pod: PodId, id: NodeId) -> NodeLoad {
     use crate::observation::share;
     let Some(node) = state.node(id) else { return NodeLoad::default() };
     let (offered, taken) = (&node.allocatable, &node.requested);
@@ -277,7 +278,7 @@ fn load(state: &ClusterState, id: NodeId) -> NodeLoad {
         cpu: share(taken.cpu, offered.cpu),
         memory: share(taken.memory, offered.memory),
         disk: share(taken.ephemeral_storage, offered.ephemeral_storage),
-        latency_ms: state.telemetry.node(id).latency_ms.unwrap_or(0.0) as f32,
+        latency_ms: state.telemetry.latency_ms(pod, id).unwrap_or(0.0) as f32,
     }
 }
 

@@ -118,6 +118,48 @@ fn what_was_evaluated_is_what_is_promoted() {
 }
 
 #[test]
+fn a_model_whose_scores_mean_something_else_is_not_gone_on_from() {
+    struct Takes;
+    impl Agent for Takes {
+        fn iterate(&mut self) -> Result<crate::agent::Report, LearnError> {
+            Ok(crate::agent::Report::default())
+        }
+        fn state(&self) -> crate::agent::AgentState {
+            crate::agent::AgentState::default()
+        }
+        fn restore(&mut self, _: &crate::agent::AgentState) -> Result<(), LearnError> {
+            Ok(())
+        }
+        fn begin_with(&mut self, _: &Weights) -> Result<(), LearnError> {
+            Ok(())
+        }
+        fn weights(&self) -> Weights {
+            Weights::new()
+        }
+    }
+    let folder = folder("meaning");
+    store(&folder, "model", 1.0);
+    let own = card("own");
+    let model = folder.join("model");
+    go_on_from(&model, &own, &mut Takes).unwrap();
+    for (other, said) in [
+        (Card { base: "worst-fit".into(), ..own.clone() }, "asks for adds to the scores of \"worst-fit\" with trust 1"),
+        (Card { trust: 0.5, ..own.clone() }, "with trust 0.5"),
+        (Card { alone: true, ..own.clone() }, "decides alone"),
+    ] {
+        let error = go_on_from(&model, &other, &mut Takes).unwrap_err().to_string();
+        assert!(
+            error.contains("it adds to the scores of \"best-fit\" with trust 1") && error.contains(said),
+            "{error}"
+        );
+    }
+    // What decides alone has its heuristic only to fall back to.
+    let alone = Card { alone: true, ..card("alone") };
+    save(&folder.join("alone"), &alone, &Weights::new()).unwrap();
+    go_on_from(&folder.join("alone"), &Card { base: "random".into(), trust: 3.0, ..alone }, &mut Takes).unwrap();
+}
+
+#[test]
 fn a_gain_by_turning_pods_away_is_none() {
     let folder = folder("unserved");
     store(&folder, "model", 1.0);

@@ -1,14 +1,14 @@
 //! From the state of a cluster to features: what changed is looked at anew, the rest is remembered.
 
 use super::features::{
-    AWAKE, EMPTY, EXTENSION, EXTRA_COST, EXTRA_KWH, FRAGMENTATION, NODE_FEATURES, POD_FEATURES, RISE, SIBLINGS,
-    STATIC_FEATURES, Wanted,
+    AWAKE, CALLS, EMPTY, EXTENSION, EXTRA_COST, EXTRA_KWH, FRAGMENTATION, LOOKAHEAD, NODE_FEATURES, POD_FEATURES, RISE,
+    SIBLINGS, STATIC_FEATURES, Wanted,
 };
 use super::tenants::{Lifetimes, Tenants, seen};
 use crate::lifetime::{HORIZONS, Horizons, Predictor};
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::FragmentationGradient;
-use plimsoll_core::state::{ClusterState, Node, NodeId};
+use plimsoll_core::state::{ClusterState, Node, NodeId, PodId};
 use plimsoll_core::telemetry::Away;
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ impl Encoder {
         let cores = seen.cpu_milli as f32 / 1000.0;
         let (count, milli) = told.gpus.unwrap_or_default();
         let (soft, hard) = told.latency_ms.unwrap_or_default();
-        let (next, next_cpu, next_memory) = upcoming(state);
+        let (next, next_cpu, next_memory) = upcoming(state, cycle.pod_id);
         let row = [
             log2(cores.max(0.001)) / 4.0,
             log2((seen.memory.max(1) as f32 / GIB).max(0.001)) / 4.0,
@@ -276,6 +276,7 @@ impl Encoder {
             f32::from(u8::from(away.is_some())),
             distance as f32 / 100.0,
             transfer as f32 * 10.0,
+            if_wanted(CALLS, &|| telemetry.calls(cycle.pod_id, &node.pods) as f32 / 10.0),
         ]);
         NodeFacts { row, extension_hours, extra_kwh, extra_cost, extra_carbon }
     }
@@ -292,20 +293,21 @@ fn log2(value: f32) -> f32 {
     libm::log2f(value)
 }
 
-/// How many pods wait beside the first, and their mean size.
-fn upcoming(state: &ClusterState) -> (usize, f32, f32) {
-    let others = state.telemetry.upcoming.get(1..).unwrap_or_default();
-    if others.is_empty() {
-        return (0, 0.0, 0.0);
-    }
-    let (mut cpu, mut memory) = (0.0, 0.0);
-    for pod in others.iter().filter_map(|id| state.pod(*id)) {
+/// How many pods wait beside this one, and their mean size.
+fn upcoming(state: &ClusterState, first: PodId) -> (usize, f32, f32) {
+    let others = state.telemetry.upcoming.iter().filter(|id| **id != first).take(LOOKAHEAD - 1);
+    let (mut count, mut cpu, mut memory) = (0, 0.0, 0.0);
+    for pod in others.filter_map(|id| state.pod(*id)) {
         let wanted = &state.shape_of(pod).shape.local.resources.wanted;
         cpu += wanted.cpu as f32 / 1000.0;
         memory += wanted.memory as f32 / GIB;
+        count += 1;
     }
-    let mean = |sum: f32| log2((sum / others.len() as f32).max(0.001)) / 4.0;
-    (others.len(), mean(cpu), mean(memory))
+    if count == 0 {
+        return (0, 0.0, 0.0);
+    }
+    let mean = |sum: f32| log2((sum / count as f32).max(0.001)) / 4.0;
+    (count, mean(cpu), mean(memory))
 }
 
 fn static_row(state: &ClusterState, node: &Node) -> [f32; STATIC_FEATURES] {

@@ -17,7 +17,7 @@ pub enum Changes {
 use Changes::{WithNode, WithPod, WithTime};
 
 /// A feature of nodes: its name, when it changes, and what it is. Its place here is its place among all that is known of a node.
-pub const NODE_FEATURES: [(&str, Changes, &str); 29] = [
+pub const NODE_FEATURES: [(&str, Changes, &str); 30] = [
     ("cpu-free", WithNode, "share of the CPU that is not asked for"),
     ("memory-free", WithNode, "share of the memory that is not asked for"),
     ("disk-free", WithNode, "share of the ephemeral storage that is not asked for"),
@@ -47,6 +47,11 @@ pub const NODE_FEATURES: [(&str, Changes, &str); 29] = [
     ("away", WithPod, "1 if the node belongs to another cluster than the one that the pod comes from"),
     ("distance", WithPod, "milliseconds between those two clusters, / 100"),
     ("transfer", WithPod, "money an hour for traffic between them, for each core, x 10"),
+    (
+        "calls",
+        WithPod,
+        "how often the pod's service and those on the node call each other for a request of a user, / 10",
+    ),
 ];
 
 /// The features of a pod, with what each is.
@@ -62,7 +67,7 @@ pub const POD_FEATURES: [(&str, &str); 14] = [
     ("hard", "latency that it can bear, ms / 100"),
     ("load", "share of the cluster's CPU that is asked for"),
     ("busy", "share of the nodes that run a pod"),
-    ("upcoming", "pods that wait beside it: log2(1 + pods) / 8"),
+    ("upcoming", "pods that wait beside it, 63 at most: log2(1 + pods) / 8"),
     ("next-cpu", "mean cores of those, log2 / 4"),
     ("next-memory", "mean GiB of those, log2 / 4"),
 ];
@@ -90,6 +95,20 @@ pub const EXTRA_COST: usize = 21;
 pub const FRAGMENTATION: usize = 24;
 /// The place of `siblings`.
 pub const SIBLINGS: usize = 25;
+/// The place of `calls`.
+pub const CALLS: usize = 29;
+
+/// How many pods of the queue the features of those that wait look at, the one to be placed included: a burst is told from a trickle, and a long
+/// queue costs no more than a short one.
+pub const LOOKAHEAD: usize = 64;
+/// The features of those that wait.
+const OF_THE_QUEUE: [&str; 3] = ["upcoming", "next-cpu", "next-memory"];
+
+/// How many pods of the queue these features of a pod look at, the one to be placed included.
+pub fn lookahead(pod_features: &[usize]) -> usize {
+    let looks = pod_features.iter().any(|at| OF_THE_QUEUE.contains(&POD_FEATURES[*at].0));
+    if looks { LOOKAHEAD } else { 1 }
+}
 
 /// A set of features of nodes. What nobody asked for is not worked out where that takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -141,6 +160,7 @@ mod tests {
             ("extra-cost", EXTRA_COST),
             ("fragmentation", FRAGMENTATION),
             ("siblings", SIBLINGS),
+            ("calls", CALLS),
         ] {
             assert_eq!(node_feature(name), Some(place));
         }

@@ -1,6 +1,6 @@
 //! What an observation shows: the plain features, or features by name.
 
-use super::features::{NODE_FEATURES, POD_FEATURES, node_feature, pod_feature};
+use super::features::{self, NODE_FEATURES, POD_FEATURES, node_feature, pod_feature};
 use super::{Encoded, Exported, Observe, Plain};
 use crate::error::LearnError;
 use crate::lifetime::Predictor;
@@ -146,6 +146,15 @@ impl View {
         matches!(self, Self::Named { .. })
     }
 
+    /// How many pods of the queue it looks at, the one to be placed included.
+    pub fn lookahead(&self) -> usize {
+        match self {
+            Self::Plain { lookahead } => (*lookahead).max(1),
+            Self::Exported => 1,
+            Self::Named { pods, .. } => features::lookahead(pods),
+        }
+    }
+
     /// The names of the features of nodes.
     pub fn node_features(&self) -> Vec<String> {
         match self {
@@ -215,6 +224,9 @@ mod tests {
         let ahead = read("o = { lookahead = 3 }").unwrap();
         let named = read("o = { nodes = ['rise', 'cpu-free'], pods = ['life'] }").unwrap();
         assert_eq!(named.node_features(), ["cpu-free", "rise"]);
+        assert_eq!([&plain, &ahead, &named].map(View::lookahead), [1, 3, 1]);
+        let queue = read("o = { nodes = ['rise'], pods = ['life', 'next-cpu'] }").unwrap();
+        assert_eq!(queue.lookahead(), features::LOOKAHEAD);
         for view in [plain, ahead, named] {
             assert_eq!(View::of_features(&view.node_features(), &view.pod_features()).unwrap(), view);
             assert_eq!(view.observe(None).is_err(), view.needs_predictor());

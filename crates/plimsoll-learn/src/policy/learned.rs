@@ -4,7 +4,9 @@ use super::base::{Base, normalise};
 use super::fused::{Factored, Sizes};
 use crate::lifetime::Predictor;
 use crate::model::{Card, Weights};
-use crate::observation::features::{NODE_FEATURES, POD_FEATURES, STATIC_FEATURES, Wanted, node_feature, pod_feature};
+use crate::observation::features::{
+    self, NODE_FEATURES, POD_FEATURES, STATIC_FEATURES, Wanted, node_feature, pod_feature,
+};
 use crate::observation::{Encoder, Observation, PodFacts};
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::{Clock, Counters, Policy, Ranking};
@@ -298,6 +300,10 @@ impl Learned {
 impl Policy for Learned {
     fn name(&self) -> &'static str {
         "learned"
+    }
+
+    fn lookahead(&self) -> usize {
+        features::lookahead(&self.parts.pod_features)
     }
 
     fn counters(&self) -> Option<Arc<Counters>> {

@@ -30,6 +30,8 @@ impl Scorer for crate::network::Network {
 /// A model that looks at observations; see the description of the module.
 pub struct Observing {
     observe: Box<dyn Observe>,
+    /// How many pods of the queue are looked at.
+    lookahead: usize,
     scorer: Box<dyn Scorer>,
     heuristic: Heuristic,
     ranges: Ranges,
@@ -54,6 +56,7 @@ impl Observing {
         }
         Ok(Self {
             observe: view.observe(predictor.as_ref())?,
+            lookahead: view.lookahead(),
             scorer: Box::new(scorer),
             heuristic: Heuristic::new(&card.base, predictor.as_ref())?,
             ranges: Ranges(card.ranges.clone()),
@@ -119,6 +122,10 @@ impl Observing {
 impl Policy for Observing {
     fn name(&self) -> &'static str {
         "learned"
+    }
+
+    fn lookahead(&self) -> usize {
+        self.lookahead
     }
 
     fn counters(&self) -> Option<Arc<Counters>> {

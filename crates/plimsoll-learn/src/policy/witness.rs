@@ -34,6 +34,8 @@ impl Sights {
 /// Keeps what it is shown.
 pub struct Witness {
     observe: Box<dyn Observe>,
+    /// How many pods of the queue are looked at.
+    lookahead: usize,
     seen: Arc<Mutex<Ranges>>,
     sights: Sights,
 }
@@ -41,13 +43,17 @@ pub struct Witness {
 impl Witness {
     /// Sees what a model with this view does, which must need no predictor. What values features take is noted.
     pub fn new(view: &View, sights: Sights, seen: Arc<Mutex<Ranges>>) -> Result<Self, LearnError> {
-        Ok(Self { observe: view.observe(None)?, seen, sights })
+        Ok(Self { observe: view.observe(None)?, lookahead: view.lookahead(), seen, sights })
     }
 }
 
 impl Policy for Witness {
     fn name(&self) -> &'static str {
         "witness"
+    }
+
+    fn lookahead(&self) -> usize {
+        self.lookahead
     }
 
     fn is_steady(&self) -> bool {

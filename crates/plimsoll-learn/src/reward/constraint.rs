@@ -81,6 +81,11 @@ impl Multiplier {
         self.weight
     }
 
+    /// Goes on from another weight.
+    pub fn set_weight(&mut self, weight: f64) {
+        self.weight = weight.clamp(0.0, self.constraint.most);
+    }
+
     /// Counts what accrued, and moves the weight when enough time has passed.
     pub fn count(&mut self, cost: f64, since: &Readings) {
         self.cost += cost;

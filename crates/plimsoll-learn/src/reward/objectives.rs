@@ -1,7 +1,7 @@
 //! Several objectives at once, each from 0 to 1, with the weights of a workload profile.
 
 use super::placement::{mean, utilisations};
-use super::{Judgement, Options, Placed};
+use super::{Judgement, Options, Placed, TermOptions};
 use crate::error::LearnError;
 use crate::variables::{Lookup, number};
 use schemars::JsonSchema;
@@ -52,6 +52,15 @@ impl Objectives {
     pub fn profile(name: &str) -> Result<Self, LearnError> {
         let found = PROFILES.iter().find(|(known, ..)| *known == name).map(|(.., weights)| *weights);
         found.ok_or_else(|| LearnError::unknown("workload profile", name, PROFILES.iter().map(|(known, ..)| *known)))
+    }
+
+    /// The weights that a reward is given: its own, those of its profile, or the usual.
+    pub fn of(options: &TermOptions) -> Result<Self, LearnError> {
+        match (&options.objectives, &options.profile) {
+            (Some(objectives), _) => Ok(*objectives),
+            (None, Some(profile)) => Self::profile(profile),
+            (None, None) => Ok(Self::default()),
+        }
     }
 
     /// Takes over the weights that are set under [`VARIABLES`].

@@ -145,7 +145,7 @@ fn a_scenario_names_rewards_in_several_ways() {
     assert!(read("reward = { lb = { load = 'cpu' } }").unwrap().judges_placements());
     assert!(read("reward = { multi-objective = { weight = 2, profile = 'web' } }").unwrap().needs_context());
     let held = read("reward = { energy = 1, latency-violations = { at_most = 0.05, per = 'pod-hours' } }").unwrap();
-    assert_eq!((held.multiplier("latency-violations"), held.multiplier("energy")), (Some(0.0), None));
+    assert_eq!(held.weights().adapted().collect::<Vec<_>>(), [("latency-violations", 0.0)]);
     for (text, problem) in [
         ("reward = 'fun'", "reward \"fun\" is not known; there are balance, compress, ee, lb, el-rl"),
         ("reward = { energy = 'much' }", "neither a name nor names with weights"),
@@ -188,7 +188,11 @@ fn a_constraint_takes_over_as_it_is_violated() {
     for _ in 0..100 {
         rewards.accrual(&slack);
     }
-    assert_eq!(rewards.multiplier("latency-violations"), Some(0.0));
+    assert_eq!(rewards.weights().get("latency-violations").unwrap(), 0.0);
+    // It goes on from what somebody sets.
+    rewards.weights().set("latency-violations", 3.0).unwrap();
+    assert!((rewards.accrual(&violated) - (-1.0 - 3.0 * 10.0)).abs() < 1e-9);
+    assert!((rewards.weights().get("latency-violations").unwrap() - 3.95).abs() < 1e-9);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use plimsoll_sim::simulation::Readings;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A weighted sum of rewards. Clones share their weights, and each adapts the weights of constraints by what it sees itself.
+/// A weighted sum of rewards. Clones share their weights; those of constraints adapt to what any of them sees.
 #[derive(Debug, Clone)]
 pub struct Rewards {
     terms: Vec<Part>,
@@ -26,6 +26,8 @@ struct Part {
 pub struct WeightHandle {
     names: Arc<[&'static str]>,
     bits: Arc<[AtomicU64]>,
+    /// Which adapt until a constraint is met.
+    adapts: Arc<[bool]>,
 }
 
 impl WeightHandle {
@@ -39,12 +41,22 @@ impl WeightHandle {
         Ok(self.at(self.find(name)?))
     }
 
-    /// Changes the weight of a reward, from the next step on.
+    /// Changes the weight of a reward, from the next step on. That of a constraint adapts from there.
     pub fn set(&self, name: &str, weight: f64) -> Result<(), LearnError> {
         let at = self.find(name)?;
         check(name, weight)?;
-        self.bits[at].store(weight.to_bits(), Ordering::Relaxed);
+        self.put(at, weight);
         Ok(())
+    }
+
+    /// The weights of constraints as they have adapted.
+    pub fn adapted(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let adapting = self.names.iter().enumerate().filter(|(at, _)| self.adapts[*at]);
+        adapting.map(|(at, name)| (*name, self.at(at)))
+    }
+
+    fn put(&self, at: usize, weight: f64) {
+        self.bits[at].store(weight.to_bits(), Ordering::Relaxed);
     }
 
     fn find(&self, name: &str) -> Result<usize, LearnError> {
@@ -79,11 +91,7 @@ impl Rewards {
         let (mut terms, mut weights) = (Vec::new(), Vec::new());
         for (name, options) in spec.terms() {
             let known = find(&name, own)?;
-            let mut objectives = match (&options.objectives, &options.profile) {
-                (Some(objectives), _) => *objectives,
-                (None, Some(profile)) => Objectives::profile(profile)?,
-                (None, None) => Objectives::default(),
-            };
+            let mut objectives = Objectives::of(&options)?;
             objectives.override_by(variables)?;
             let constraint = options.constraint();
             let weight = options.weight.unwrap_or(if constraint.is_some() { 0.0 } else { 1.0 });
@@ -93,14 +101,15 @@ impl Rewards {
                 let problem = "is no cost that accrues over time, so it cannot be kept below a limit";
                 return Err(LearnError::Invalid(format!("reward {name} {problem}; leave at_most out")));
             }
+            weights.push(multiplier.as_ref().map_or(weight, Multiplier::weight));
             terms.push(Part { known, options: Options { load: options.load, objectives }, multiplier });
-            weights.push(weight);
         }
         if terms.is_empty() {
             return Err(LearnError::Invalid("reward: nothing is rewarded; name a reward, such as \"energy\"".into()));
         }
         let weights = WeightHandle {
             names: terms.iter().map(|part| part.known.name).collect(),
+            adapts: terms.iter().map(|part| part.multiplier.is_some()).collect(),
             bits: weights.into_iter().map(|weight| AtomicU64::new(weight.to_bits())).collect(),
         };
         Ok(Self { terms, weights })
@@ -109,11 +118,6 @@ impl Rewards {
     /// The weights, to be read and changed.
     pub fn weights(&self) -> &WeightHandle {
         &self.weights
-    }
-
-    /// The weight of a constraint as it has adapted here.
-    pub fn multiplier(&self, name: &str) -> Option<f64> {
-        self.terms.iter().find(|part| part.known.name == name)?.multiplier.as_ref().map(Multiplier::weight)
     }
 
     /// Whether a placement is judged as soon as it is made.
@@ -152,8 +156,11 @@ impl Rewards {
             match &mut part.multiplier {
                 None => sum += self.weights.at(at) * worth,
                 Some(multiplier) => {
+                    // Whoever has the handle may have set another.
+                    multiplier.set_weight(self.weights.at(at));
                     sum += multiplier.weight() * worth;
                     multiplier.count(-worth, since);
+                    self.weights.put(at, multiplier.weight());
                 }
             }
         }

@@ -4,11 +4,13 @@
 //! understands is passed on as it stands.
 
 mod data;
+mod overrides;
 #[cfg(test)]
 mod tests;
 mod values;
 
 pub use data::HeldOut;
+pub use overrides::with_variables;
 pub use values::{Choices, Named, Range};
 
 use crate::error::LearnError;

@@ -149,10 +149,7 @@ impl Checkpoints {
             return Ok(latest);
         }
         let problems = latest.refused.join("; ");
-        Err(LearnError::Invalid(format!(
-            "{problems}; start anew without --resume, after removing {}",
-            self.folder.display()
-        )))
+        Err(LearnError::Invalid(format!("{problems}; start anew with --replace instead of --resume")))
     }
 
     /// The checkpoints that are whole, the oldest first.

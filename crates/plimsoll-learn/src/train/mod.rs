@@ -125,9 +125,8 @@ fn start(
         return match checkpoints.list()?.last() {
             None => Ok(0),
             Some(path) => Err(LearnError::Invalid(format!(
-                "{} is there: training was under way; go on with --resume, or remove {} to start anew",
-                path.display(),
-                settings.folder.join(TRAINING_FOLDER).display()
+                "{} is there: training was under way; go on with --resume, or start anew with --replace",
+                path.display()
             ))),
         };
     }
@@ -167,5 +166,6 @@ fn scalars(progress: &Progress) -> Vec<(String, f64)> {
         ("steps_per_second", Some(progress.steps_per_second)),
     ];
     let own = own.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    own.chain(report.scalars.iter().copied()).map(|(name, value)| (format!("train/{name}"), value)).collect()
+    let scalars = own.chain(report.scalars.iter().copied()).map(|(name, value)| (format!("train/{name}"), value));
+    scalars.chain(report.weights.iter().map(|(name, weight)| (format!("weight/{name}"), *weight))).collect()
 }

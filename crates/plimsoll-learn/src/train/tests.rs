@@ -45,6 +45,7 @@ impl Agent for Seeker {
             episodes: self.draws,
             mean_return: Some(f64::from(-(self.weight - 3.0).abs())),
             scalars: vec![("loss", 0.5)],
+            weights: vec![("latency", 0.25)],
             progress: self.steps as f64 / self.last as f64,
         })
     }

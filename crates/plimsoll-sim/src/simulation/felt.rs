@@ -45,6 +45,11 @@ impl AwayMeter {
         (self.pod_hours, self.away_hours, self.cost) = (0.0, 0.0, 0.0);
     }
 
+    /// Hours for which pods ran.
+    pub fn pod_hours(&self) -> f64 {
+        self.pod_hours
+    }
+
     /// Money for traffic between clusters.
     pub fn cost(&self) -> f64 {
         self.cost

@@ -74,7 +74,6 @@ impl LatencyMeter {
     pub fn accrued(&self, now: Duration, readings: &mut Readings) {
         for (class, clocked) in &self.classes {
             let hours = clocked.hours(now);
-            readings.pod_hours += hours;
             readings.latency_ms_hours += *class as f64 / CLASSES_PER_MS * hours;
         }
         readings.soft_violation_hours = self.above_soft.hours(now);

@@ -41,6 +41,9 @@ impl Simulation<'_> {
             owner: Some(u64::from(record.owner)),
             latency_ms: template.and_then(|template| template.latency).map(|bears| (bears.soft_ms, bears.hard_ms)),
             home: self.homes[pod].and_then(|home| self.engine.state().telemetry.clusters.at(home)),
+            service: template
+                .and_then(|template| template.app.as_deref())
+                .and_then(|app| self.engine.state().telemetry.calls.find(app)),
         };
         let state = &mut self.engine.scheduler().state;
         if let Some(id) = state.pod_id(&uid) {

@@ -42,7 +42,7 @@ use machines::{Machine, State, Yardstick};
 use meter::Meter;
 use plimsoll_core::engine::{Asked, Attempt, Engine, EngineError, Event, Question};
 use plimsoll_core::policy::Policy;
-use plimsoll_core::telemetry::ExpectedPod;
+use plimsoll_core::telemetry::{Calls, ExpectedPod};
 use pods::{PodRun, Stage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -180,6 +180,7 @@ impl<'a> Simulation<'a> {
         engine.set_words_messages(false);
         let profile = settings.configuration.profiles.first().map(|profile| profile.scheduler_name.as_str());
         engine.set_policy(profile.unwrap_or_default(), policy);
+        engine.set_lookahead(settings.lookahead);
         let regions: BTreeSet<_> = fleet.pools.iter().map(|pool| pool.region.clone()).collect();
         let (measured_from, end) = setup.measured();
         let count = workload.pods.len().max(1) as i128;
@@ -236,7 +237,10 @@ impl<'a> Simulation<'a> {
     /// Sets the stage: machines join, and what is known to happen is entered.
     fn open(&mut self) -> Result<(), SimulationError> {
         let Inputs { fleet, world, settings, workload } = self.setup.clone();
-        self.engine.scheduler().state.telemetry.expected = Arc::clone(&self.expected);
+        let telemetry = &mut self.engine.scheduler().state.telemetry;
+        telemetry.expected = Arc::clone(&self.expected);
+        telemetry.calls =
+            Calls::new(workload.calls.iter().map(|call| (call.from.as_str(), call.to.as_str(), call.per_request)));
         self.ways_change();
         if workload.templates.iter().any(|template| template.gpu.is_some()) {
             let class = gpu::class().map_err(SimulationError::Gpu)?;
@@ -356,10 +360,6 @@ impl<'a> Simulation<'a> {
     /// Has the engine place what can be placed, up to a choice that somebody outside has to make.
     fn schedule(&mut self, decider: Decider) -> Result<(), SimulationError> {
         loop {
-            if self.setup.settings.lookahead > 1 {
-                let upcoming = self.engine.upcoming(self.setup.settings.lookahead);
-                self.engine.scheduler().state.telemetry.upcoming = upcoming;
-            }
             self.observer.deciding();
             let asked = match decider {
                 Decider::Policy => self.engine.next(self.now).map(Asked::Attempt),

@@ -50,7 +50,7 @@ readings! {
     cpu_spread_hours,
     /// Hours for which pods waited, summed over pods.
     waiting_hours,
-    /// Hours for which pods ran, summed over pods; 0 without a latency model.
+    /// Hours for which pods ran, summed over pods.
     pod_hours,
     /// Pod-hours above the soft latency constraint.
     soft_violation_hours,
@@ -77,6 +77,7 @@ impl Simulation<'_> {
     pub fn readings(&self) -> Readings {
         let mut now = Readings {
             waiting_hours: self.waiting_hours,
+            pod_hours: self.away.pod_hours(),
             call_latency_ms_hours: self.call_hours,
             rejected: self.gave_up as f64,
             evicted: (self.counts.preemptions + self.counts.evictions) as f64,

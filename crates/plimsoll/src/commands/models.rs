@@ -208,6 +208,13 @@ fn show(folder: &Path, json: bool, out: &mut Output) -> Result<Verdict> {
         ("builds on", format!("{}, trust {}", card.base, card.trust)),
         ("trained by", format!("{}, {} steps, seed {}", training.agent, training.steps, training.seed)),
         ("trained on", format!("{} ({}): {}", training.scenario, training.scenario_hash, training.windows.join(", "))),
+        (
+            "began with",
+            training
+                .parent
+                .as_ref()
+                .map_or_else(String::new, |parent| format!("{} ({})", parent.name, parent.fingerprint)),
+        ),
         ("made by", format!("{} with Plimsoll {}", training.command, training.version)),
         ("weights", models::fingerprint(folder)?),
         ("in use for", uses.collect::<Vec<_>>().join(", ")),

@@ -5,6 +5,7 @@ use crate::output::{Output, count};
 use crate::scenario_args::trace;
 use anyhow::Result;
 use plimsoll_learn::spec::LearnSpec;
+use plimsoll_learn::workshop;
 use plimsoll_sim::scenario::Scenario;
 use std::io::Write;
 use std::path::PathBuf;
@@ -34,7 +35,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         Command::Check { file } => {
             let scenario = Scenario::read(&file)?;
             if scenario.learn.is_some() {
-                LearnSpec::read(&scenario)?;
+                workshop::check(&LearnSpec::read(&scenario)?)?;
             }
             let fleet = scenario.fleet()?;
             let seed = scenario.run.seeds.first().copied().unwrap_or(1);

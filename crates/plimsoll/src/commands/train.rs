@@ -11,8 +11,8 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use plimsoll_learn::model::TrainingCard;
 #[cfg(all(feature = "live", target_os = "linux"))]
 use plimsoll_learn::models;
-use plimsoll_learn::spec::LearnSpec;
-use plimsoll_learn::train::model::{Order, make};
+use plimsoll_learn::spec::{LearnSpec, with_variables};
+use plimsoll_learn::train::model::{Order, check_room, make};
 use plimsoll_learn::train::{Observer, Progress, Trained};
 use plimsoll_learn::workshop::{self, Learner};
 use plimsoll_sim::scenario::Scenario;
@@ -35,6 +35,9 @@ pub struct Args {
     /// Go on from the last checkpoint
     #[arg(long)]
     resume: bool,
+    /// Replace the model that is in the folder, or the training that was under way there
+    #[arg(long, conflicts_with = "resume")]
+    replace: bool,
     /// Begin with the weights of the model in this folder, of the same network and features, instead of with none
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     from: Option<PathBuf>,
@@ -70,7 +73,8 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     if args.on_cluster.live {
         return on_cluster(&args, out);
     }
-    let scenario = Scenario::read(&args.scenario)?;
+    check_room(&args.out, args.resume, args.replace)?;
+    let scenario = with_variables(Scenario::read(&args.scenario)?, &|name| std::env::var(name).ok())?;
     let mut spec = LearnSpec::read(&scenario)?;
     override_by(&args, &mut spec);
     let learner = workshop::learner(&scenario, &spec)?;
@@ -91,12 +95,14 @@ fn override_by(args: &Args, spec: &mut LearnSpec) {
 fn on_cluster(args: &Args, out: &mut Output) -> Result<Verdict> {
     crate::connect::start_logs();
     let mut file = LiveFile::read(&args.scenario)?;
+    file.learn.override_by(&|name| std::env::var(name).ok())?;
     override_by(args, &mut file.learn);
     if args.on_cluster.mode == Mode::Test {
         let mut cluster = LiveTraining::start(&args.on_cluster, file, Some(&args.out))?;
         let tried = cluster.test(&models::name(&args.out), |policy| out.note(&format!("{policy} places pods")))?;
         return show(args, &tried, out);
     }
+    check_room(&args.out, args.resume, args.replace)?;
     let hash = file.fingerprint()?;
     let spec = file.learn.clone();
     let mut cluster = LiveTraining::start(&args.on_cluster, file, None)?;
@@ -162,6 +168,7 @@ fn learn(
         training,
         from: args.from.as_deref(),
         resume: args.resume,
+        replace: args.replace,
         checkpoint_every: spec.checkpoint.every.0,
         clock: &clock,
     };
@@ -179,9 +186,9 @@ fn print(args: &Args, trained: &Trained, took: Duration, out: &mut Output) -> Re
     list.add_row(["steps".to_owned(), report.steps.to_string()]);
     list.add_row(["episodes".to_owned(), report.episodes.to_string()]);
     list.add_row(["seconds".to_owned(), format!("{:.1}", took.as_secs_f64())]);
-    let figures = report.mean_return.map(|value| ("return", value)).into_iter().chain(report.scalars.iter().copied());
+    let figures = report.mean_return.map(|value| ("return".to_owned(), value)).into_iter().chain(report.figures());
     for (name, value) in figures {
-        list.add_row([name.to_owned(), short(value)]);
+        list.add_row([name, short(value)]);
     }
     out.table("", &list)?;
     Ok(())
@@ -241,8 +248,8 @@ impl Watcher<'_> {
         let mut line = serde_json::json!({
             "steps": report.steps, "episodes": report.episodes, "return": report.mean_return, "progress": report.progress,
         });
-        for (name, value) in &report.scalars {
-            line[*name] = serde_json::json!(value);
+        for (name, value) in report.figures() {
+            line[name] = serde_json::json!(value);
         }
         // Who listened may be gone: training is not for them alone.
         let _ = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
@@ -254,7 +261,7 @@ impl Observer for Watcher<'_> {
         let report = &progress.report;
         let mut parts = vec![format!("{} steps, {:.0}/s", report.steps, progress.steps_per_second)];
         parts.extend(report.mean_return.map(|value| format!("return {}", short(value))));
-        parts.extend(report.scalars.iter().map(|(name, value)| format!("{name} {}", short(*value))));
+        parts.extend(report.figures().map(|(name, value)| format!("{name} {}", short(value))));
         parts.extend(progress.remaining.map(|left| format!("{} left", HumanDuration(left))));
         self.bar.set_position((report.progress.clamp(0.0, 1.0) * PARTS) as u64);
         self.bar.set_message(parts.join(", "));

@@ -4,7 +4,7 @@ use crate::Verdict;
 use crate::background::Urgency;
 use crate::output::{HEADING, Output, table};
 use anyhow::Result;
-use plimsoll_learn::spec::LearnSpec;
+use plimsoll_learn::spec::{LearnSpec, with_variables};
 use plimsoll_learn::transfer::{self, Point, Training, Transfer};
 use plimsoll_sim::scenario::Scenario;
 use std::io::Write;
@@ -38,7 +38,7 @@ pub struct Args {
 /// Trains twice, and says what was found.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     args.urgency.apply();
-    let scenario = Scenario::read(&args.scenario)?;
+    let scenario = with_variables(Scenario::read(&args.scenario)?, &|name| std::env::var(name).ok())?;
     let mut spec = LearnSpec::read(&scenario)?;
     spec.seed = args.seed.unwrap_or(spec.seed);
     spec.train.steps = args.steps.or(spec.train.steps);

@@ -5,7 +5,7 @@ use crate::figures::short;
 use crate::output::{DIM, HEADING, Output, table};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use plimsoll_learn::spec::LearnSpec;
+use plimsoll_learn::spec::{LearnSpec, with_variables};
 use plimsoll_learn::tune::{self, Configuration, Trial};
 use plimsoll_sim::report::catalogue::Better;
 use plimsoll_sim::scenario::Scenario;
@@ -34,7 +34,7 @@ pub struct Args {
 
 /// Searches, and says what was best.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
-    let scenario = Scenario::read(&args.scenario)?;
+    let scenario = with_variables(Scenario::read(&args.scenario)?, &|name| std::env::var(name).ok())?;
     let spec = LearnSpec::read(&scenario)?;
     let Some(steps) = args.steps.or(spec.train.steps) else {
         bail!("learn.train.steps: say how many steps the last round trains for, or give --steps");

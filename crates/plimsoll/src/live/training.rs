@@ -13,7 +13,7 @@ use plimsoll_core::engine::Engine;
 use plimsoll_learn::agent::stepwise::{Stepwise, reward};
 use plimsoll_learn::observation::View;
 use plimsoll_learn::policy::{Ranges, Sights, Witness};
-use plimsoll_learn::reward::Rewards;
+use plimsoll_learn::reward::{Rewards, WeightHandle};
 use plimsoll_learn::workshop;
 use plimsoll_load::{Limits, Live, Scenario};
 use serde::Serialize;
@@ -74,6 +74,7 @@ pub struct LiveTraining {
     file: LiveFile,
     view: View,
     seen: Arc<Mutex<Ranges>>,
+    rewarded: WeightHandle,
     environment: Option<LiveEnvironment>,
 }
 
@@ -85,6 +86,7 @@ impl LiveTraining {
             None => View::Exported,
         };
         let rewards = Rewards::new(&reward(&file.learn)?)?;
+        let rewarded = rewards.weights().clone();
         let seen = Arc::new(Mutex::new(Ranges::nothing(view.node_features().len() + view.pod_features().len())));
         let sights = Sights::default();
         let mut engine = engine(model.is_some(), file.learn.seed);
@@ -97,14 +99,15 @@ impl LiveTraining {
         let users = users(&file.live, runtime.handle())?;
         let environment =
             LiveEnvironment::new(runtime.handle().clone(), site, file.live.clone(), rewards, sights, users)?;
-        Ok(Self { _runtime: ManuallyDrop::new(runtime), file, view, seen, environment: Some(environment) })
+        Ok(Self { _runtime: ManuallyDrop::new(runtime), file, view, seen, rewarded, environment: Some(environment) })
     }
 
     /// The agent that the file names, on this cluster.
     pub fn learner(&mut self) -> Result<Stepwise> {
         let environment = self.environment.take().context("the cluster is taken")?;
         let seen = Arc::clone(&self.seen);
-        Ok(Stepwise::on(&self.file.learn, self.view.clone(), Box::new(environment), seen)?)
+        let rewarded = self.rewarded.clone();
+        Ok(Stepwise::on(&self.file.learn, self.view.clone(), Box::new(environment), seen, rewarded)?)
     }
 
     /// Tries policies one after the other, on the same episodes.

@@ -99,19 +99,31 @@ fn training_goes_on_from_a_state() {
 }
 
 #[test]
-fn settings_are_read_from_the_environment_variables_of_old() {
-    let mut settings = DqnSettings::thesis();
-    assert_eq!((settings.steps, settings.learning_starts, settings.learning_rate), (2_000, 300, 2.5e-3));
-    let set = |name: &str| match name {
-        "LEARNING_RATE" => Some("0.0003".to_owned()),
-        "TRAINING_INTERVAL" => Some("100".to_owned()),
-        "EPSILON_DECAY" => Some("0.9".to_owned()),
-        _ => None,
+fn what_begins_with_a_model_explores_as_at_the_end() {
+    let epsilon = |agent: &mut Dqn| {
+        let report = agent.iterate().unwrap();
+        report.scalars.iter().find(|(name, _)| *name == "epsilon").unwrap().1
     };
-    settings.override_by(&set).unwrap();
-    assert_eq!((settings.learning_rate, settings.train_every, settings.gamma), (3e-4, 100, 0.99));
-    assert_eq!(settings.epsilon, Schedule::Exponential { start: 1.0, end: 0.01, decay: 0.9 });
-    let wrong = settings.override_by(&|_| Some("fast".to_owned())).unwrap_err().to_string();
-    assert!(wrong.contains("LEARNING_RATE is \"fast\""), "{wrong}");
+    let make = |explore_again| {
+        let settings = DqnSettings { explore_again, ..settings(1_200) };
+        Dqn::new(settings, &spec(NetworkKind::Factored), environments(Largest::boxed), 9).unwrap()
+    };
+    let mut fresh = make(false);
+    assert!(epsilon(&mut fresh) > 0.8);
+    for (explore_again, expected) in [(false, 0.1), (true, epsilon(&mut make(false)))] {
+        let mut agent = make(explore_again);
+        agent.begin_with(&fresh.weights()).unwrap();
+        assert_eq!(epsilon(&mut agent), expected, "{explore_again}");
+        // So it does after a restart.
+        let mut again = make(explore_again);
+        again.restore(&agent.state()).unwrap();
+        assert_eq!(epsilon(&mut again), epsilon(&mut agent), "{explore_again}");
+    }
+}
+
+#[test]
+fn settings_are_read_by_their_names() {
+    let settings = DqnSettings::thesis();
+    assert_eq!((settings.steps, settings.learning_starts, settings.learning_rate), (2_000, 300, 2.5e-3));
     assert!(toml::from_str::<DqnSettings>("learning_rat = 1").is_err());
 }

@@ -6,7 +6,7 @@ use crate::error::LearnError;
 use crate::lifetime::{Predictor, PredictorFit, PredictorSettings, train};
 use crate::observation::{FeatureNames, Observation, Observe, View};
 use crate::policy::{Heuristic, Ranges};
-use crate::reward::{REWARDS, RewardSpec, Rewards};
+use crate::reward::{REWARDS, RewardSpec, Rewards, WeightHandle};
 use crate::spec::LearnSpec;
 use plimsoll_core::framework::Cycle;
 use plimsoll_core::policy::Policy;
@@ -40,6 +40,8 @@ pub struct Ground {
     pub environments: Vec<ClusterEnvironment>,
     /// What each saw of every feature.
     pub seen: Vec<Arc<Mutex<Ranges>>>,
+    /// The weights of what each rewards.
+    pub weights: Vec<WeightHandle>,
 }
 
 impl Ground {
@@ -52,13 +54,9 @@ impl Ground {
         wants_plain: bool,
         expert: Option<&str>,
     ) -> Result<Self, LearnError> {
-        let environment: EnvironmentSpec = read("environment", &spec.environment.clone().unwrap_or_default())?;
-        let view = match &spec.observation {
-            Some(value) => View::from_toml(value)?,
-            None if wants_plain => View::Plain { lookahead: 1 },
-            None => View::named(&FeatureNames::default())?,
-        };
+        let (environment, view) = (environment(spec)?, view(spec, wants_plain)?);
         let reward = reward(spec)?;
+        Rewards::new(&reward)?;
         let own = spec.training(scenario);
         let trace = own.trace(&own.fleet()?)?;
         let predictor = match view.needs_predictor() {
@@ -69,12 +67,14 @@ impl Ground {
             let mut prepared = own.prepare(&trace, *seed)?;
             // Only the reference may know what no scheduler can; what it is asked for teaches those who do not.
             prepared.settings.tells_lifetimes = expert == Some("lifetime-aware");
+            // Nobody but the view knows how far it looks: the policy in the run is another's.
+            prepared.settings.lookahead = prepared.settings.lookahead.max(view.lookahead());
             Ok(Inputs::from(prepared))
         };
         let samples = spec.train.samples.par_iter().map(prepare).collect::<Result<Vec<_>, LearnError>>()?;
         // What will stand in for the model is tried before anything is learned.
         Heuristic::new(&spec.base, predictor.as_ref().map(|(predictor, _)| predictor))?;
-        let mut ground = Self { view, predictor, environments: Vec::new(), seen: Vec::new() };
+        let mut ground = Self { view, predictor, environments: Vec::new(), seen: Vec::new(), weights: Vec::new() };
         for samples in deal(&samples, environment.count)? {
             ground.add(samples, &environment, &reward, expert)?;
         }
@@ -104,10 +104,32 @@ impl Ground {
                 Ok(policy)
             }));
         }
+        self.weights.push(made.rewards().weights().clone());
         self.environments.push(made);
         self.seen.push(seen);
         Ok(())
     }
+}
+
+/// How environments go, as the scenario has it.
+fn environment(spec: &LearnSpec) -> Result<EnvironmentSpec, LearnError> {
+    read("environment", &spec.environment.clone().unwrap_or_default())
+}
+
+/// What is shown: as the scenario has it, or what is usual.
+fn view(spec: &LearnSpec, wants_plain: bool) -> Result<View, LearnError> {
+    match &spec.observation {
+        Some(value) => View::from_toml(value),
+        None if wants_plain => Ok(View::Plain { lookahead: 1 }),
+        None => View::named(&FeatureNames::default()),
+    }
+}
+
+/// Whether environments can be made as the scenario has them, as far as can be said without its data.
+pub fn check(spec: &LearnSpec) -> Result<(), LearnError> {
+    environment(spec)?;
+    view(spec, true)?;
+    Rewards::new(&reward(spec)?).map(drop)
 }
 
 /// Deals samples out to environments, so that each has one at least.

@@ -9,7 +9,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use ground::{EnvironmentSpec, Ground, deal, reward};
+pub use ground::{EnvironmentSpec, Ground, check, deal, reward};
 
 use super::data::read;
 use super::qtable::{QLearning, QSettings};
@@ -21,6 +21,7 @@ use crate::lifetime::{Predictor, PredictorFit, PredictorSettings};
 use crate::model::{CARD_SCHEMA, Card, NetworkCard, Tensor, TrainingCard, Weights};
 use crate::observation::View;
 use crate::policy::Ranges;
+use crate::reward::WeightHandle;
 use crate::spec::LearnSpec;
 use crate::workshop::Learner;
 use plimsoll_sim::scenario::Scenario;
@@ -32,6 +33,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub const TABLE: &str = "qtable";
 /// The name under which ranges are kept in a checkpoint.
 const RANGES: &str = "seen.ranges";
+/// The name under which the weights of constraints are kept in a checkpoint.
+const WEIGHTS: &str = "reward_weights";
 /// Beyond any feature, and still a number, as a checkpoint has to be.
 const FAR: f32 = 1e30;
 
@@ -40,6 +43,8 @@ pub struct Stepwise {
     agent: Box<dyn Agent>,
     predictor: Option<Predictor>,
     seen: Vec<Arc<Mutex<Ranges>>>,
+    /// The weights of what each environment rewards.
+    rewarded: Vec<WeightHandle>,
     /// What was seen before a restart.
     before: Ranges,
     /// Whether a decision unlike all in training is left to the heuristic.
@@ -59,16 +64,18 @@ impl Stepwise {
         }
     }
 
-    /// The agent that `[learn]` names, in an environment of another kind than a simulated cluster. It shows what this view does, and notes what it
-    /// has shown.
+    /// The agent that `[learn]` names, in an environment of another kind than a simulated cluster. It shows what this view does, notes what it has
+    /// shown, and rewards by these weights.
     #[cfg(feature = "burn")]
     pub fn on(
         spec: &LearnSpec,
         view: View,
         environment: Box<dyn Environment>,
         seen: Arc<Mutex<Ranges>>,
+        rewarded: WeightHandle,
     ) -> Result<Self, LearnError> {
-        networks::learner_on(spec, Shown { view, predictor: None, seen: vec![seen] }, vec![environment])
+        let shown = Shown { view, predictor: None, seen: vec![seen], rewarded: vec![rewarded] };
+        networks::learner_on(spec, shown, vec![environment])
     }
 
     fn ranges(&self) -> Ranges {
@@ -77,6 +84,21 @@ impl Stepwise {
             all.join(&seen.lock().unwrap_or_else(PoisonError::into_inner));
         }
         all
+    }
+
+    /// The weights of constraints: the mean of what they have come to in each environment.
+    fn adapted(&self) -> Vec<(&'static str, f64)> {
+        let mut sums: Vec<(&'static str, f64)> = Vec::new();
+        for handle in &self.rewarded {
+            for (at, (name, weight)) in handle.adapted().enumerate() {
+                match sums.get_mut(at) {
+                    Some((_, sum)) => *sum += weight,
+                    None => sums.push((name, weight)),
+                }
+            }
+        }
+        sums.iter_mut().for_each(|(_, sum)| *sum /= self.rewarded.len() as f64);
+        sums
     }
 }
 
@@ -135,16 +157,17 @@ struct Shown {
     view: View,
     predictor: Option<(Predictor, PredictorFit)>,
     seen: Vec<Arc<Mutex<Ranges>>>,
+    rewarded: Vec<WeightHandle>,
 }
 
 impl Shown {
     fn by(ground: Ground) -> Self {
-        Self { view: ground.view, predictor: ground.predictor, seen: ground.seen }
+        Self { view: ground.view, predictor: ground.predictor, seen: ground.seen, rewarded: ground.weights }
     }
 }
 
 fn finish(spec: &LearnSpec, agent: Box<dyn Agent>, shown: Shown, network: NetworkCard, keeps_ranges: bool) -> Stepwise {
-    let Shown { view, predictor, seen } = shown;
+    let Shown { view, predictor, seen, rewarded } = shown;
     let (predictor, fit) = predictor.unzip();
     let (node_features, pod_features) = (view.node_features(), view.pod_features());
     let before = Ranges::nothing(node_features.len() + pod_features.len());
@@ -162,7 +185,7 @@ fn finish(spec: &LearnSpec, agent: Box<dyn Agent>, shown: Shown, network: Networ
         training: TrainingCard::default(),
         figures: fit.map(|fit| ("predictor".to_owned(), serde_json::json!(fit))).into_iter().collect(),
     };
-    Stepwise { agent, predictor, seen, before, keeps_ranges, card }
+    Stepwise { agent, predictor, seen, rewarded, before, keeps_ranges, card }
 }
 
 impl Learner for Stepwise {
@@ -178,7 +201,8 @@ impl Learner for Stepwise {
 
 impl Agent for Stepwise {
     fn iterate(&mut self) -> Result<Report, LearnError> {
-        self.agent.iterate()
+        let report = self.agent.iterate()?;
+        Ok(Report { weights: self.adapted(), ..report })
     }
 
     fn state(&self) -> AgentState {
@@ -186,6 +210,10 @@ impl Agent for Stepwise {
         let data: Vec<f32> =
             self.ranges().0.iter().flat_map(|(least, most)| [least.clamp(-FAR, FAR), most.clamp(-FAR, FAR)]).collect();
         state.tensors.insert(RANGES.into(), Tensor { shape: vec![data.len() / 2, 2], data });
+        let adapted: Vec<BTreeMap<_, _>> = self.rewarded.iter().map(|handle| handle.adapted().collect()).collect();
+        if adapted.iter().any(|weights| !weights.is_empty()) {
+            state.values.insert(WEIGHTS.into(), serde_json::json!(adapted));
+        }
         state
     }
 
@@ -193,6 +221,12 @@ impl Agent for Stepwise {
         self.agent.restore(state)?;
         let pairs = state.tensors.get(RANGES).map(|tensor| tensor.data.chunks_exact(2)).into_iter().flatten();
         self.before.join(&Ranges(pairs.map(|pair| (pair[0], pair[1])).collect()));
+        let adapted = state.values.get(WEIGHTS).and_then(serde_json::Value::as_array).into_iter().flatten();
+        for (handle, weights) in self.rewarded.iter().zip(adapted) {
+            for (name, weight) in weights.as_object().into_iter().flatten() {
+                handle.set(name, weight.as_f64().unwrap_or(0.0))?;
+            }
+        }
         Ok(())
     }
 
@@ -217,7 +251,7 @@ mod networks {
     use crate::agent::ppo::Ppo;
     use crate::environment::ClusterEnvironment;
     use crate::network::{NetworkKind, NetworkSpec};
-    use crate::observation::features::STATIC_FEATURES;
+    use crate::observation::features::{CALLS, NODE_FEATURES, STATIC_FEATURES};
 
     pub fn learner(scenario: &Scenario, spec: &LearnSpec) -> Result<Stepwise, LearnError> {
         let mut options = spec.agent.options.clone();
@@ -297,6 +331,10 @@ mod networks {
             if remembered > 0 {
                 network.sizes.entry("tower_inputs".into()).or_insert(remembered);
             }
+        }
+        let calls = view.node_features().iter().position(|name| name == NODE_FEATURES[CALLS].0);
+        if let (NetworkKind::Graph, Some(at)) = (kind, calls) {
+            network.sizes.entry("calls".into()).or_insert(at + 1);
         }
         Ok(network)
     }

@@ -132,6 +132,31 @@ fn a_factored_network_decides_the_same_whether_or_not_its_towers_are_remembered(
 }
 
 #[test]
+#[cfg(feature = "burn")]
+fn pods_that_come_next_are_seen_in_training_and_asked_for_by_the_model() {
+    let bursts =
+        "[workload.generate]\nkind = 'bursty'\nhours = 2\nbatches_per_hour = 20\nbatch_spread_s = 0\noff_hours = 0";
+    let usual = "[workload.generate]\nkind = \"poisson\"\nhours = 2\npods_per_hour = 40";
+    assert!(SCENARIO.contains(usual));
+    for (observation, feature, lookahead) in [
+        ("{ lookahead = 3 }", "next-2-cpu", 3),
+        ("{ nodes = ['cpu-free'], pods = ['cpu', 'upcoming', 'next-memory'] }", "upcoming", 64),
+    ] {
+        for network in ["deepsets", "factored"] {
+            let learn = format!(
+                "agent = {{ name = 'dqn', learning_starts = 32, batch = 16 }}\nnetwork = '{network}'\nobservation = {observation}"
+            );
+            let (scenario, spec) = read(&SCENARIO.replace(usual, bursts).replace("AGENT", &learn));
+            let (card, weights, _) = train_on(&scenario, &spec);
+            let at = card.node_features.len() + card.pod_features.iter().position(|name| name == feature).unwrap();
+            let (least, most) = card.ranges[at];
+            assert!(least == 0.0 && most > 0.05, "{feature} was seen from {least} to {most}");
+            assert_eq!(workshop::policy(&card, &weights).unwrap().lookahead(), lookahead, "{learn}");
+        }
+    }
+}
+
+#[test]
 fn a_table_is_trained_and_read_again() {
     let text =
         "agent = { name = 'qtable', table = { bins = 3, node_features = ['cpu-free'], pod_features = ['cpu'] } }";
@@ -162,6 +187,38 @@ fn training_goes_on_from_a_state() {
         assert!(ours.0 <= theirs.0 && ours.1 >= theirs.1);
     }
     assert_eq!(second.agent().iterate().unwrap().steps, 64);
+}
+
+#[test]
+fn weights_of_constraints_are_told_and_outlive_a_restart() {
+    // No latency model: hours of pods are counted all the same.
+    let text = "agent = { name = 'qtable', report_every = 32 }\nreward = { energy = 1, node-hours = { at_most = 0.0, per = 'pod-hours', rate = 0.5, every_hours = 0.1 } }";
+    let (scenario, spec) = scenario(text);
+    let mut first = workshop::learner(&scenario, &spec).unwrap();
+    let report = first.agent().iterate().unwrap();
+    let [("node-hours", weight)] = report.weights[..] else { panic!("{report:?}") };
+    assert!(weight > 0.0, "{report:?}");
+    assert!(report.figures().any(|figure| figure == ("weight/node-hours".to_owned(), weight)), "{report:?}");
+    let state = first.agent().state();
+    assert_eq!(state.values["reward_weights"], serde_json::json!([{ "node-hours": weight }]));
+    let mut second = workshop::learner(&scenario, &spec).unwrap();
+    second.agent().restore(&state).unwrap();
+    assert_eq!(second.agent().state().values["reward_weights"], state.values["reward_weights"]);
+}
+
+#[test]
+#[cfg(feature = "burn")]
+fn a_graph_network_takes_calls_by_their_name() {
+    let shop = "[workload.generate]\nkind = 'shop'\nhours = 2\nrollouts_per_day = 40";
+    let usual = "[workload.generate]\nkind = \"poisson\"\nhours = 2\npods_per_hour = 40";
+    let learn = "agent = { name = 'dqn', learning_starts = 16, batch = 16 }\nnetwork = 'graph'\nobservation = { nodes = ['cpu-free', 'calls', 'pods'], pods = ['cpu'] }";
+    let (scenario, spec) = read(&SCENARIO.replace(usual, shop).replace("AGENT", learn));
+    let (card, weights, _) = train_on(&scenario, &spec);
+    assert_eq!(card.node_features, ["cpu-free", "pods", "calls"]);
+    assert_eq!(card.network.sizes["calls"], 3);
+    assert!(weights.contains_key("round0.calls"));
+    let (least, most) = card.ranges[2];
+    assert!(least == 0.0 && most > 0.1, "calls were seen from {least} to {most}");
 }
 
 #[test]

@@ -142,4 +142,10 @@ fn what_an_arena_does_not_know_is_refused() {
     assert!(error.contains("more than CPU and memory"), "{error}");
     let one = Fleet { pools: vec![pool("a", 1, 8, 32)] };
     assert!(Arena::new(&one, made(5), rewards("ee"), ArenaSettings::default()).is_err());
+    for name in NOT_HERE {
+        let refused = Arena::new(&fleet(), made(5), rewards(name), ArenaSettings::default());
+        let error = refused.err().map(|error| error.to_string()).unwrap_or_default();
+        let listed = "it can reward balance, compress, ee, lb, multi-objective, energy, node-hours, money, rejections;";
+        assert!(error.contains(&format!("reward {name:?}")) && error.contains(listed), "{name}: {error}");
+    }
 }

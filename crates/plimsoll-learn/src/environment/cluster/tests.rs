@@ -126,6 +126,31 @@ fn the_pods_to_come_are_seen() {
 }
 
 #[test]
+fn a_reward_counts_the_way_between_clusters() {
+    use plimsoll_sim::workload::LatencyConstraint;
+    use plimsoll_sim::world::World;
+    use plimsoll_sim::world::clusters::{Cluster, Federation, Link};
+    use plimsoll_sim::world::latency::LatencyTable;
+    use plimsoll_sim::world::steps::Steps;
+    let mut pods = workload(&[(1000, 100, 0, 0), (1000, 100, 1, 0)]);
+    pods.templates[0].latency = Some(LatencyConstraint { soft_ms: 20.0, hard_ms: 30.0 });
+    let pools = ["home", "far"].map(|name| plimsoll_sim::fleet::Pool { cluster: name.into(), ..pool(name, 1, 8, 16) });
+    let cluster = |name: &str, share| Cluster { name: name.into(), share, ..Cluster::default() };
+    let link = Link { ms: Steps::constant(20.0), price: 0.0 };
+    let all = Federation::new(vec![cluster("home", 1.0), cluster("far", 0.0)], vec![((0, 1), link)], 1);
+    let latency = LatencyTable { elsewhere_ms: 5.0, ..LatencyTable::default() };
+    let world = World { clusters: Some(all), latency: Some(Box::new(latency)), ..World::default() };
+    let inputs = Inputs { world: world.into(), ..inputs(pods, pools.into(), 100) };
+    // One of two nodes is empty, and one pod is on the other. At home users are 5 ms away, from afar 25 ms: pleasant, and bearable.
+    for (node, latency) in [(0, 1.0), (1, 0.5)] {
+        let mut environment = environment(inputs.clone(), "el-rl", ClusterSettings::default());
+        environment.reset(1).unwrap();
+        let reward = environment.step(node).unwrap().reward;
+        assert!((reward - (0.5 + 1.0 / 50.0 + latency)).abs() < 1e-6, "node {node}: {reward}");
+    }
+}
+
+#[test]
 fn a_reward_ends_the_episode() {
     let mut environment = environment(some(), "ee", ClusterSettings::default());
     environment.reset(1).unwrap();

@@ -267,10 +267,13 @@ fn the_reference_that_knows_lifetimes_uses_them() {
 
 #[test]
 fn a_policy_is_shown_as_many_waiting_pods_as_asked_for() {
-    struct Looks(Arc<std::sync::atomic::AtomicUsize>);
+    struct Looks(usize, Arc<std::sync::atomic::AtomicUsize>);
     impl Policy for Looks {
         fn name(&self) -> &'static str {
             "looks"
+        }
+        fn lookahead(&self) -> usize {
+            self.0
         }
         fn rank(
             &mut self,
@@ -278,19 +281,25 @@ fn a_policy_is_shown_as_many_waiting_pods_as_asked_for() {
             _: &[plimsoll_core::state::NodeId],
             scores: &mut [f64],
         ) -> Result<(), String> {
-            let seen = ranking.cycle.state.telemetry.upcoming.len();
-            self.0.fetch_max(seen, std::sync::atomic::Ordering::Relaxed);
+            let upcoming = &ranking.cycle.state.telemetry.upcoming;
+            assert!(upcoming.first().is_none_or(|first| *first == ranking.cycle.pod_id), "{upcoming:?}");
+            self.1.fetch_max(upcoming.len(), std::sync::atomic::Ordering::Relaxed);
             scores.fill(0.0);
             Ok(())
         }
     }
     let pods: Vec<_> = (0..9).map(|_| (0, 0, 0)).collect();
     let mut bench = Bench::new(workload(vec![template(100)], &pods), vec![pool("n", 2, 4, 8)], 100);
-    bench.settings.lookahead = 4;
-    let most = Arc::default();
-    let Bench { workload, fleet, world, settings } = &bench;
-    run(Setup { workload, fleet, world, settings }, Box::new(Looks(Arc::clone(&most))), &mut Nobody).unwrap();
-    assert_eq!(most.load(std::sync::atomic::Ordering::Relaxed), 4);
+    // What the scenario says, what the policy asks for, and what is seen.
+    for (said, asked, expected) in [(1, 1, 0), (4, 1, 4), (1, 4, 4), (3, 5, 5)] {
+        bench.settings.lookahead = said;
+        let most = Arc::default();
+        let Bench { workload, fleet, world, settings } = &bench;
+        let looks = Looks(asked, Arc::clone(&most));
+        run(Setup { workload, fleet, world, settings }, Box::new(looks), &mut Nobody).unwrap();
+        let seen = most.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(seen, expected, "{said} are shown, {asked} asked for");
+    }
 }
 
 #[test]

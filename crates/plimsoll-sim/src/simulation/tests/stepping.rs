@@ -93,6 +93,16 @@ fn only_an_open_choice_can_be_answered_and_only_with_a_feasible_node() {
 }
 
 #[test]
+fn hours_of_pods_are_read_without_a_latency_model() {
+    let bench =
+        Bench::new(workload(vec![template(1000)], &[(0, 0, 0), (0, 1800, 1800)]), vec![pool("a", 2, 4, 16)], 7200);
+    let mut simulation = bench.simulation("first-fit");
+    simulation.advance_to(seconds(7200)).unwrap();
+    let hours = simulation.readings().pod_hours;
+    assert!((hours - 2.5).abs() < 1e-9, "{hours}");
+}
+
+#[test]
 fn readings_sum_up_to_the_measures_and_outlive_the_warm_up() {
     let mut bench = bench();
     bench.settings.warmup = 0.0;
