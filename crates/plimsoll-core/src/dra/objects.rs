@@ -181,9 +181,13 @@ impl DraObjects {
         self.keys.release(&slice.pool);
     }
 
-    /// Adds or replaces a claim; one that cannot be read is not there.
+    /// Adds or replaces a claim; one that cannot be read is not there. What is older than what is known changes nothing: a watch
+    /// may tell late of a claim from before our own write.
     pub fn upsert_claim(&mut self, claim: ResourceClaim) -> Result<(), ObjectError> {
         let key = claim_key(&claim);
+        if self.claims.get(&key).is_some_and(|known| is_older(&claim, known)) {
+            return Ok(());
+        }
         self.delete_claim(&key.0, &key.1);
         self.count_claim(&claim, true)?;
         let annotations = claim.metadata.annotations.as_ref();
@@ -412,6 +416,13 @@ impl Keys {
 fn claim_key(claim: &ResourceClaim) -> (String, String) {
     let metadata = &claim.metadata;
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+}
+
+/// Whether a claim is an earlier state of the other.
+fn is_older(claim: &ResourceClaim, than: &ResourceClaim) -> bool {
+    let version = |claim: &ResourceClaim| claim.metadata.resource_version.as_deref()?.parse::<u64>().ok();
+    claim.metadata.uid == than.metadata.uid
+        && matches!((version(claim), version(than)), (Some(this), Some(other)) if this < other)
 }
 
 #[cfg(test)]

@@ -67,7 +67,8 @@ impl Engine {
                 let name = (claim.metadata.namespace.clone(), claim.metadata.name.clone());
                 let old = self.resource_claim(&name);
                 self.scheduler.state.apply_resource_claim(&claim)?;
-                self.tell_claim(now, old, Some(Arc::new(*claim)));
+                let new = self.resource_claim(&name);
+                self.tell_claim(now, old, new);
             }
             Object::DeviceClass(class) => {
                 let old = state.dra.class(name_of(&class.metadata)).cloned();
@@ -191,6 +192,10 @@ impl Engine {
         old: Option<Arc<ResourceClaim>>,
         new: Option<Arc<ResourceClaim>>,
     ) {
+        // What is known was newer than what came.
+        if old.as_ref().zip(new.as_ref()).is_some_and(|(old, new)| Arc::ptr_eq(old, new)) {
+            return;
+        }
         self.tell_change(now, EventResource::ResourceClaim, Some(Change { old, new }), Changed::ResourceClaim);
     }
 
