@@ -211,6 +211,7 @@ impl Engine {
         (feasible, ties): (usize, usize),
     ) -> Attempt {
         self.queue.remove_nomination(key);
+        self.queue.stop_listening(key);
         self.messages.remove(&key);
         self.binding.insert(reservation.uid.clone(), key);
         let node = self.state().node_name(reservation.node).to_owned();
