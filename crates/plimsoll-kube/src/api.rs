@@ -234,6 +234,14 @@ pub fn pod_path(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods/{name}")
 }
 
+/// What an error says to people: of an answer of the API server, its message alone.
+pub fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        error => error.to_string(),
+    }
+}
+
 /// What an answer says: the message of a Status, or the text itself.
 fn message(body: &[u8]) -> String {
     let status: Option<Value> = serde_json::from_slice(body).ok();
@@ -285,5 +293,13 @@ mod tests {
         let answers = vec![refusal(410), refusal(410), Answer::Lost, refusal(429), pod(Some("n"))];
         assert_eq!(bind(answers).await, Ok(()));
         assert!(bind(vec![refusal(410), refusal(404)]).await.is_err(), "it is gone");
+    }
+
+    #[test]
+    fn of_an_answer_its_message_is_told() {
+        let status =
+            json!({ "kind": "Status", "status": "Failure", "message": "it is late", "reason": "Timeout", "code": 504 });
+        let error = kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()));
+        assert_eq!(said(&error), "it is late");
     }
 }

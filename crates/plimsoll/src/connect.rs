@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use plimsoll_kube::api::said;
 use plimsoll_kube::rights::{self, Right};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -85,7 +86,7 @@ async fn version_of(client: &kube::Client) -> Result<Info, kube::Error> {
     loop {
         match client.apiserver_version().await {
             Err(error) if tries < FIRST_TRIES => {
-                tracing::warn!(%error, "the API server does not answer; it is asked again");
+                tracing::warn!(error = said(&error), "the API server does not answer; it is asked again");
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 tries += 1;
             }
@@ -113,7 +114,11 @@ pub async fn check_rights(client: &kube::Client, needed: Vec<Right>) -> Result<(
             )
         }
         Err(error) => {
-            tracing::warn!(%error, "the API server does not say what this user may do; what it refuses will be told as it happens");
+            let error = said(&error);
+            tracing::warn!(
+                error,
+                "the API server does not say what this user may do; what it refuses will be told as it happens"
+            );
             Ok(())
         }
     }
