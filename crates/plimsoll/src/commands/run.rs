@@ -108,7 +108,9 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let needed = match args.shadow.is_some() {
         true => rights::to_read(),
         false => {
-            rights::to_schedule(election.as_ref().map(|election| (election.namespace.as_str(), election.name.as_str())))
+            let (lease, minor) = (election.as_ref(), connect::minor_of(&client).await);
+            connect::warn_of_missing(&client, rights::of_use(minor)).await;
+            rights::to_schedule(lease.map(|lease| (lease.namespace.as_str(), lease.name.as_str())), minor)
         }
     };
     connect::check_rights(&client, needed.into_iter().chain(args.access.rights()).collect()).await?;
