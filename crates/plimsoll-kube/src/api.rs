@@ -30,6 +30,9 @@ pub enum WriteError {
     /// It could not be sent, and was given up.
     #[error("{0}")]
     Unreachable(String),
+    /// Somebody else has changed the object so that it would be wrong now.
+    #[error("{0}")]
+    Overtaken(String),
 }
 
 /// The first pause before a write is sent again; each is twice the one before.

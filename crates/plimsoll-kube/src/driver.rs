@@ -1,12 +1,15 @@
 //! The loop of a live scheduler: what watches and writes tell goes into the engine, what the engine asks for goes out.
 //!
 //! The engine lives on a thread of its own and is never waited for by I/O, nor does it wait for any: writes are tasks that answer through
-//! the inbox. While too many bindings are under way no further pod is tried; that is all the throttling there is.
+//! the inbox. While too many bindings are being written no further pod is tried; that is all the throttling there is.
+
+#[cfg(test)]
+mod tests;
 
 use crate::advise::{Consultation, Judged, Objection, Placements, WhatIf};
 use crate::clock::Clock;
 use crate::explained::Explained;
-use crate::flight::{Flight, Stage, Written};
+use crate::flight::{self, Flight, Patience, Written};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::reasons::{Onlooker, Why};
@@ -118,17 +121,17 @@ const INBOX: usize = 4096;
 const BATCH: usize = 512;
 /// Pods that are tried before the inbox is looked into again.
 const TRIES: usize = 64;
-/// Bindings that may be under way, if nothing else is said.
+/// Bindings that may be written at a time, if nothing else is said.
 pub const IN_FLIGHT: usize = 256;
 
 /// How a driver works.
 pub struct Settings {
     /// How many kinds of objects must be known before a pod is tried.
     pub kinds: usize,
-    /// How many bindings may be under way.
+    /// How many bindings may be written at a time; those that wait for others to do something do not count.
     pub max_in_flight: usize,
-    /// How long volumes are waited for, by profile.
-    pub patience: FxHashMap<String, Duration>,
+    /// How long bindings wait, by profile.
+    pub patience: FxHashMap<String, Patience>,
     /// What is known beside the objects.
     pub world: World,
     /// The policies of profiles, with what they count.
@@ -152,11 +155,15 @@ pub struct Driver {
     pub(crate) metrics: Arc<Metrics>,
     /// Bindings under way, by the UID of the pod.
     pub(crate) flights: FxHashMap<Box<str>, Flight>,
+    /// Those of them that wait for others to do something: until when, and the UID.
+    pub(crate) waiting: BTreeSet<(Instant, Box<str>)>,
+    /// Whether something happened that they may wait for.
+    stirred: bool,
     /// Kinds whose objects are not all known yet.
     unsynced: usize,
     max_in_flight: usize,
-    /// How long volumes are waited for, by profile.
-    pub(crate) patience: FxHashMap<String, Duration>,
+    /// How long bindings wait, by profile.
+    pub(crate) patience: FxHashMap<String, Patience>,
     leads: bool,
     stops: bool,
     /// Told once all is known.
@@ -191,6 +198,8 @@ impl Driver {
             outbox,
             metrics,
             flights: FxHashMap::default(),
+            waiting: BTreeSet::new(),
+            stirred: false,
             unsynced: settings.kinds,
             max_in_flight: settings.max_in_flight,
             patience: settings.patience,
@@ -236,7 +245,7 @@ impl Driver {
             for input in inputs.drain(..) {
                 self.take(input);
             }
-            self.look_at_volumes();
+            self.look_at_waiting();
             self.look_at_shadow();
             self.look_at_placements();
             self.metrics.pending(&self.engine.counts());
@@ -254,16 +263,21 @@ impl Driver {
     fn wait(&self) -> Duration {
         let now = Instant::now();
         let queue = self.engine.wake_at().filter(|_| self.decides()).map(|time| self.clock.moment(time));
-        let volumes = self.flights.values().filter_map(|flight| flight.deadline()).min();
+        let waiting = self.waiting.first().map(|(until, _)| *until);
         let shadow = self.shadow.as_ref().and_then(Shadow::deadline);
         let placements = self.placements.deadline();
-        let next = queue.into_iter().chain(volumes).chain(shadow).chain(placements).min();
+        let next = queue.into_iter().chain(waiting).chain(shadow).chain(placements).min();
         next.map_or(Duration::from_secs(3600), |moment| moment.saturating_duration_since(now))
     }
 
     /// Whether no write is under way. Who comes after us goes on with volumes that were asked for: that may take minutes.
     fn may_end(&self) -> bool {
-        self.flights.values().all(|flight| matches!(flight.stage, Stage::Volumes { .. }))
+        self.writing() == 0
+    }
+
+    /// How many bindings are being written.
+    fn writing(&self) -> usize {
+        self.flights.len().saturating_sub(self.waiting.len())
     }
 
     fn decides(&self) -> bool {
@@ -277,7 +291,7 @@ impl Driver {
         }
         self.world.tell_time(&mut self.engine);
         for _ in 0..TRIES {
-            if self.flights.len() >= self.max_in_flight {
+            if self.writing() >= self.max_in_flight {
                 return false;
             }
             let mut start = Instant::now();
@@ -368,6 +382,8 @@ impl Driver {
     pub(crate) fn take_event(&mut self, event: Event) {
         self.hear(&event);
         let now = self.clock.now();
+        self.stirred |= flight::may_be_awaited(&event);
+        let gone = flight::no_longer_ours(&event).filter(|_| !self.waiting.is_empty());
         let told = self.world.look(&event);
         let ended = self.shadow.as_mut().and_then(|shadow| shadow.look(&self.engine, &event));
         if let Err(error) = self.engine.apply(now, event) {
@@ -376,6 +392,9 @@ impl Driver {
         }
         if let Some(reservation) = ended {
             self.give_back(reservation);
+        }
+        if let Some(uid) = gone {
+            self.end_waiting(&uid);
         }
         self.world.tell(&mut self.engine, told);
     }
@@ -400,16 +419,13 @@ impl Driver {
         }
     }
 
-    /// Volumes are bound by controllers: what happened may have been what a pod waits for.
-    fn look_at_volumes(&mut self) {
-        let waiting: Vec<_> = self
-            .flights
-            .iter()
-            .filter(|(_, flight)| matches!(flight.stage, Stage::Volumes { .. }))
-            .map(|(uid, _)| uid.clone())
-            .collect();
-        for uid in waiting {
-            self.look_at_volumes_of(&uid);
+    /// Looks at bindings whose time is up, or at all that wait, where something happened that may be what they wait for.
+    fn look_at_waiting(&mut self) {
+        let (all, now) = (std::mem::take(&mut self.stirred), Instant::now());
+        let to_look_at = self.waiting.iter().take_while(|(until, _)| all || *until <= now);
+        let uids: Vec<_> = to_look_at.map(|(_, uid)| uid.clone()).collect();
+        for uid in uids {
+            self.look_at_waiting_pod(&uid);
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::api::Api;
 use crate::driver::{Critic, Driver, IN_FLIGHT, Inbox, Input, Settings};
 use crate::fence::Fence;
+use crate::flight::Patience;
 use crate::lease::{Election, Elector};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
@@ -54,10 +55,10 @@ pub struct Parts {
     pub kinds: NodeKinds,
     /// The policies of profiles, with what they count if they are models.
     pub policies: Vec<Ranked>,
-    /// How many bindings may be under way.
+    /// How many bindings may be written at a time.
     pub max_in_flight: usize,
-    /// How long volumes are waited for, by profile.
-    pub patience: Vec<(String, Duration)>,
+    /// How long bindings wait for what others do, by profile.
+    pub patience: Vec<(String, Patience)>,
     /// Where another scheduler does the work: the book into which what would be done is written.
     pub shadow: Option<Box<dyn Write + Send>>,
     /// Who collects traces, if anybody does.

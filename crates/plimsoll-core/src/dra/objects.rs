@@ -7,6 +7,7 @@ use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use rustc_hash::FxHashMap;
 
 use super::capacity::{Amounts, add_amounts, subtract_amounts};
+use super::extended::is_extended_claim;
 use super::memo::{Memo, Memory, NodePools};
 use super::node::NodeView;
 use super::pools::{Pool, gather};
@@ -46,6 +47,8 @@ pub struct DraObjects {
     classes: BTreeMap<String, Arc<DeviceClass>>,
     resource_classes: BTreeMap<String, Arc<DeviceClass>>,
     allocated: Allocated,
+    /// The time, in seconds since 1970, as a driver told it last: devices may take only so long to become ready.
+    pub now_s: f64,
     pub(super) memo: Memo,
 }
 
@@ -190,8 +193,7 @@ impl DraObjects {
         }
         self.delete_claim(&key.0, &key.1);
         self.count_claim(&claim, true)?;
-        let annotations = claim.metadata.annotations.as_ref();
-        if annotations.and_then(|all| all.get(EXTENDED_RESOURCE_ANNOTATION)).is_some_and(|value| value == "true") {
+        if is_extended_claim(&claim) {
             self.extended.insert(key.clone());
         }
         self.claims.insert(key, Arc::new(claim));
@@ -242,9 +244,21 @@ impl DraObjects {
         }
     }
 
-    /// Takes note that an assumed claim has been written.
-    pub fn confirm_claim(&mut self, assumed_uid: &str, claim: ResourceClaim) -> Result<(), ObjectError> {
-        self.forget_claim(assumed_uid);
+    /// Takes note that a claim has been written, which was assumed under `assumed_uid` if it was. With `is_new` it was made.
+    pub fn confirm_claim(
+        &mut self,
+        assumed_uid: Option<&str>,
+        claim: ResourceClaim,
+        is_new: bool,
+    ) -> Result<(), ObjectError> {
+        if let Some(uid) = assumed_uid {
+            self.forget_claim(uid);
+        }
+        let known = self.claims.get(&claim_key(&claim));
+        // One that a watch has told to be gone does not come back by our answer.
+        if !is_new && known.is_none_or(|known| known.metadata.uid != claim.metadata.uid) {
+            return Ok(());
+        }
         self.upsert_claim(claim)
     }
 

@@ -2,6 +2,7 @@
 
 use super::change::{Changed, NodeMarks, node_actions};
 use super::{Engine, EngineError, Event, Object};
+use crate::dra::is_extended_claim;
 use crate::model::ControllerKind;
 use crate::queue::{self, ActionType, EventResource};
 use crate::storage::Change;
@@ -132,7 +133,10 @@ impl Engine {
                 let old = self.resource_claim(&name);
                 let (namespace, name) = (namespace_of(&claim.metadata), name_of(&claim.metadata));
                 self.scheduler.state.delete_resource_claim(namespace, name);
-                self.tell_claim(now, old, None);
+                // Devices come free before their claim may go; only what was left over concerns somebody.
+                if old.as_deref().is_some_and(is_extended_claim) {
+                    self.tell_claim(now, old, None);
+                }
             }
             Object::DeviceClass(class) => {
                 let old: Option<Arc<DeviceClass>> = state.dra.class(name_of(&class.metadata)).cloned();

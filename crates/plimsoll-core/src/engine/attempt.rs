@@ -152,6 +152,7 @@ impl Engine {
     /// Takes the most urgent pod that is ready out of the queue.
     fn pop(&mut self, now: Duration) -> Option<(QueueKey, PodRef)> {
         self.flush(now);
+        self.scheduler.state.dra.now_s = now.as_secs_f64();
         loop {
             let key = self.queue.pop()?;
             let is_current = self.keys.get(&key.pod) == Some(&key);
@@ -326,6 +327,11 @@ impl Engine {
         let is_current = self.keys.get(&key.pod) == Some(&key);
         let old = self.view(key.pod).filter(|old| is_current && old.assigned);
         let undo = match old {
+            None if self.is_bound(&reservation) => {
+                // Somebody else has bound it, and what its claims have is in use.
+                let _ = self.scheduler.release(reservation);
+                Vec::new()
+            }
             None => self.scheduler.release(reservation),
             Some(old) => {
                 let undo = self.scheduler.unreserve(reservation);
@@ -339,5 +345,10 @@ impl Engine {
             self.queue.done(key);
         }
         undo
+    }
+
+    fn is_bound(&self, reservation: &Reservation) -> bool {
+        let pod = self.state().pod_id(&reservation.uid).and_then(|id| self.state().pod(id));
+        pod.is_some_and(|pod| pod.phase == Phase::Bound)
     }
 }

@@ -169,16 +169,18 @@ impl Engine {
         self.scheduler.claim_writes(reservation, now_s)
     }
 
-    /// A claim was written: `written` is what the API server answered.
+    /// A claim was written for a reservation, as far as it went: `written` is what the API server answered last. A binding that fails
+    /// then has it undone.
     pub fn claim_written(
         &mut self,
         now: Duration,
+        reservation: &mut Reservation,
         write: &ClaimWrite,
         written: ResourceClaim,
     ) -> Result<(), EngineError> {
         let name = (written.metadata.namespace.clone(), written.metadata.name.clone());
         let old = self.resource_claim(&name);
-        self.scheduler.claim_written(write, written)?;
+        self.scheduler.claim_written(reservation, write, written)?;
         let new = self.resource_claim(&name);
         self.tell_claim(now, old, new);
         Ok(())
@@ -189,6 +191,11 @@ impl Engine {
         let state = self.state();
         let at = state.node(node).ok_or_else(|| format!("node {} is gone", state.node_name(node)))?;
         volumes.is_complete(&state.storage, &DetachedNode::new(state, at))
+    }
+
+    /// Whether the devices of a placement, whose claims are written, are ready; an error means that the pod has to be tried again.
+    pub fn devices_ready(&self, reservation: &Reservation, now: Duration, timeout: Duration) -> Result<bool, String> {
+        self.scheduler.devices_ready(reservation, now.as_secs_f64(), timeout.as_secs_f64())
     }
 
     /// When time alone makes a pod ready, for a driver to whom [`Self::next`] gave nothing.

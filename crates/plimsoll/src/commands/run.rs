@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use plimsoll_core::config::{Configuration, Profile};
 use plimsoll_kube::driver::{Critic, Inbox};
+use plimsoll_kube::flight::Patience;
 use plimsoll_kube::lease::Election;
 use plimsoll_kube::metrics::Metrics;
 use plimsoll_kube::rights;
@@ -29,7 +30,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -261,9 +261,10 @@ fn tracer() -> Result<Option<Box<dyn Tracer>>> {
     Ok(None)
 }
 
-/// How long the volumes of a profile's pods are waited for.
-fn patience(profile: &Profile) -> (String, Duration) {
-    (profile.scheduler_name.clone(), profile.args.volume_binding.bind_timeout)
+/// How long volumes and devices of a profile's pods are waited for.
+fn patience(profile: &Profile) -> (String, Patience) {
+    let (volumes, devices) = (profile.args.volume_binding.bind_timeout, profile.args.dynamic_resources.binding_timeout);
+    (profile.scheduler_name.clone(), Patience { volumes, devices })
 }
 
 /// How one of several is elected. A shadow is not: it does nothing that another could not do beside it.
