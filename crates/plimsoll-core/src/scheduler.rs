@@ -153,6 +153,12 @@ impl Scheduler {
             .is_some()
     }
 
+    /// Whether a profile looks for pods to remove where a pod fits nowhere.
+    pub fn preempts(&self, scheduler_name: &str) -> bool {
+        let profile = self.profiles.iter().find(|profile| profile.name == scheduler_name);
+        profile.is_some_and(|profile| profile.preemption.is_some())
+    }
+
     /// Decides where a pending pod goes. Nothing is changed: the caller reserves, binds, or clears the node.
     pub fn decide(&mut self, pod: PodId) -> Result<Decision, DecisionError> {
         self.failure = None;

@@ -336,8 +336,12 @@ impl Driver {
     fn carry_out(&mut self, attempt: Attempt, start: Instant) {
         match attempt {
             Attempt::Bind { reservation, binding, .. } => self.take_off(reservation, binding, start),
-            Attempt::Wait { pod, message, nomination, preemption, release, .. } => {
+            Attempt::Wait { pod, message, plugins, nomination, preemption, release } => {
                 self.trace_failure(&pod, "unschedulable", start);
+                // Without a rule that refused a node there was no node to be cleared.
+                if !plugins.is_empty() && self.engine.scheduler().preempts(&pod.scheduler) {
+                    self.metrics.looked_for_victims();
+                }
                 self.outbox.waits(&pod, &message, &nomination);
                 if let Some(release) = release {
                     self.outbox.release(release);
