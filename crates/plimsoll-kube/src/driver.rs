@@ -183,7 +183,7 @@ pub struct Driver {
 impl Driver {
     /// A driver of an engine that knows nothing yet; it tries no pod before all kinds are known, and before it is told to lead.
     pub fn new(
-        engine: Engine,
+        mut engine: Engine,
         outbox: Outbox,
         metrics: Arc<Metrics>,
         settings: Settings,
@@ -192,6 +192,7 @@ impl Driver {
         for Ranked { profile, counters, .. } in &settings.policies {
             metrics.ranks(profile, counters.clone());
         }
+        engine.set_spares_victims(true);
         Self {
             engine,
             clock: Clock::new(),

@@ -278,6 +278,9 @@ impl Engine {
 
     /// Takes note of a preemption: until the victims leave the pod is not tried again.
     fn evict(&mut self, key: QueueKey, preemption: &Preemption) -> Eviction {
+        if self.spares_victims && !self.preemptors.insert(key) {
+            self.queue.be_patient(key);
+        }
         let unnominated = self.end_lesser_nominations(key, preemption.node);
         let victims: Vec<_> = preemption.victims.iter().filter_map(|&victim| self.pod_ref(victim)).collect();
         self.victims.insert(key, victims.iter().map(|victim| victim.uid.as_str().into()).collect());
@@ -286,12 +289,13 @@ impl Engine {
         Eviction { node: self.state().node_name(preemption.node).to_owned(), victims, unnominated }
     }
 
-    /// Less important pods may no longer hope for a node.
+    /// Less important pods may no longer hope for a node; those of other schedulers are for those to tell.
     fn end_lesser_nominations(&mut self, key: QueueKey, node: NodeId) -> Vec<PodRef> {
         let state = self.state();
         let priority = |id: PodId| state.pod(id).map(|pod| state.shape_of(pod).shape.priority);
         let nominated = state.node(node).map(|node| state.nominated_on(node.spec.name)).unwrap_or_default();
-        let lesser: Vec<_> = nominated.iter().copied().filter(|&id| priority(id) < priority(key.pod)).collect();
+        let is_lesser = |id: &PodId| self.keys.contains_key(id) && priority(*id) < priority(key.pod);
+        let lesser: Vec<_> = nominated.iter().copied().filter(is_lesser).collect();
         for &id in &lesser {
             if let Some(&key) = self.keys.get(&id) {
                 self.queue.nominate(key, Nomination::None);

@@ -32,7 +32,7 @@ use crate::storage::reservation::VolumeReservation;
 use change::{Changed, NodeMarks, PodView};
 use hints::{PluginHints, ProfileHints, Victims};
 use k8s_openapi::api::resource::v1::ResourceClaim;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,6 +121,9 @@ pub struct Engine {
     node_marks: FxHashMap<Sym, NodeMarks>,
     messages: FxHashMap<QueueKey, String>,
     words_messages: bool,
+    /// Whether a pod that has others removed time and again has to wait in between, and the pods that had others removed.
+    spares_victims: bool,
+    preemptors: FxHashSet<QueueKey>,
 }
 
 impl Engine {
@@ -141,6 +144,8 @@ impl Engine {
             node_marks: FxHashMap::default(),
             messages: FxHashMap::default(),
             words_messages: true,
+            spares_victims: false,
+            preemptors: FxHashSet::default(),
         }
     }
 
@@ -162,6 +167,12 @@ impl Engine {
     /// Whether attempts say in words why a pod waits. It takes a look at every node, which a simulation may not need.
     pub fn set_words_messages(&mut self, words: bool) {
         self.words_messages = words;
+    }
+
+    /// Whether a pod that has others removed a second time, since somebody else took the room, waits for its backoff from then on.
+    /// kube-scheduler, which thinks itself alone, tries it at once.
+    pub fn set_spares_victims(&mut self, spares: bool) {
+        self.spares_victims = spares;
     }
 
     /// The claims to write before a pod is bound. `now_s` is the time, in seconds since 1970.

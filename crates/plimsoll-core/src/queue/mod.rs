@@ -175,6 +175,14 @@ where
         Some(key)
     }
 
+    /// From now on a pod waits for its backoff to end, though there be nothing else to do.
+    pub fn be_patient(&mut self, key: K) {
+        if let Some(Entry { mut pod, place }) = self.places.detach(key) {
+            pod.is_patient = true;
+            self.places.attach(key, pod, place);
+        }
+    }
+
     /// A pod in flight is about to be bound: should that fail, it failed by an error, and is tried again whatever happened meanwhile.
     pub fn stop_listening(&mut self, key: K) {
         self.in_flight.stop_listening(key);
