@@ -90,6 +90,9 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     if !configuration.extenders.is_empty() {
         tracing::warn!("the configuration names extenders; they are not asked");
     }
+    for (profile, plugin) in configuration.unfollowed() {
+        tracing::warn!(profile, %plugin, "nothing is made of a plugin that a profile names: pods are placed as if it were not there");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(live(&args, &configuration, &section, out));
     connect::leave(runtime);
