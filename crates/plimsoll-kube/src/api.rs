@@ -3,6 +3,7 @@
 //! A write whose answer was lost may have been carried out. It is sent again until the API server says what is true, and what was taken for
 //! it stays taken meanwhile: this is what keeps nodes from being filled twice.
 
+use crate::extender::Extender;
 use crate::fence::Fence;
 use http::{Method, Request, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
@@ -201,6 +202,23 @@ impl Api {
                 _ => Err(WriteError::Refused { code, message }),
             },
             Err(error) => Err(error),
+        }
+    }
+
+    /// Has an extender bind a pod. An error means that the pod is not bound, as far as anybody knows.
+    pub async fn bind_by(&self, extender: &Extender, binding: &Binding) -> Result<(), WriteError> {
+        if !self.fence.allows() {
+            return Err(WriteError::NotLeading);
+        }
+        let Err(problem) = extender.bind(binding).await else { return Ok(()) };
+        if extender.is_ignorable() {
+            tracing::warn!(problem, "a pod is bound without its extender");
+            return self.bind(binding).await;
+        }
+        // Its answer may have been lost.
+        match self.pod_as_it_is(&binding.namespace, &binding.name).await? {
+            Some(pod) if is_bound_to(&pod, &binding.uid, &binding.node) => Ok(()),
+            _ => Err(WriteError::Unreachable(problem)),
         }
     }
 

@@ -9,6 +9,7 @@ mod tests;
 use crate::advise::{Consultation, Judged, Objection, Placements, WhatIf};
 use crate::clock::Clock;
 use crate::explained::Explained;
+use crate::extender::{Extenders, Verdict};
 use crate::flight::{self, Flight, Patience, Written};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
@@ -18,7 +19,7 @@ use crate::survey::{Chronicle, Decision, NodeDetail, Ranked, Seen, Survey};
 use crate::trace::{Traced, Tracer};
 use crate::world::{Measured, World};
 use k8s_openapi::api::core::v1::Pod;
-use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
+use plimsoll_core::engine::{self, Asked, Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reserve::Reservation;
 use plimsoll_core::scheduler::Scheduler;
@@ -138,6 +139,8 @@ pub struct Settings {
     pub policies: Vec<Ranked>,
     /// Set where another scheduler does the work.
     pub shadow: Option<Shadow>,
+    /// Who else is asked about nodes.
+    pub extenders: Option<Extenders>,
     /// Who collects traces, if anybody does.
     pub tracer: Option<Box<dyn Tracer>>,
     /// What a placement that was made is worth, if anybody wants to know.
@@ -176,6 +179,8 @@ pub struct Driver {
     pub(crate) placements: Placements,
     /// Set where another scheduler does the work: what would be done is written down, and nothing else.
     shadow: Option<Shadow>,
+    /// Who else is asked about nodes.
+    pub(crate) extenders: Option<Extenders>,
     tracer: Option<Box<dyn Tracer>>,
     critic: Option<Critic>,
 }
@@ -212,6 +217,7 @@ impl Driver {
             world: settings.world,
             placements: Placements::default(),
             shadow: settings.shadow,
+            extenders: settings.extenders,
             tracer: settings.tracer,
             critic: settings.critic,
         }
@@ -221,7 +227,7 @@ impl Driver {
     pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) {
         let mut inputs = Vec::with_capacity(BATCH);
         loop {
-            let busy = self.try_pods();
+            let busy = self.try_pods().await;
             if self.stops && self.may_end() {
                 return self.end();
             }
@@ -286,7 +292,7 @@ impl Driver {
     }
 
     /// Tries pods; whether there may be more to try at once.
-    fn try_pods(&mut self) -> bool {
+    async fn try_pods(&mut self) -> bool {
         if !self.decides() {
             return false;
         }
@@ -302,7 +308,16 @@ impl Driver {
                 self.chronicle.begin();
                 start = Instant::now();
             };
-            let Some(attempt) = self.engine.next_after(self.clock.now(), look) else { return false };
+            let now = self.clock.now();
+            let asked = match self.extenders {
+                None => self.engine.next_after(now, look).map(Asked::Attempt),
+                Some(_) => self.engine.ask_after(now, look),
+            };
+            let attempt = match asked {
+                None => return false,
+                Some(Asked::Attempt(attempt)) => attempt,
+                Some(Asked::Choose(question)) => self.ask_extenders(question).await,
+            };
             let took = start.elapsed();
             self.metrics.attempted(&attempt, took);
             let mut reward = None;
@@ -319,6 +334,27 @@ impl Driver {
             }
         }
         true
+    }
+
+    /// Has extenders say what they make of the nodes that the rules allow, and goes on by that.
+    async fn ask_extenders(&mut self, question: engine::Question) -> Attempt {
+        let state = self.engine.state();
+        let names: Vec<_> = question.nodes.iter().map(|node| state.node_name(*node).to_owned()).collect();
+        let hearing = self.extenders.as_ref().and_then(|extenders| extenders.hearing(&question.pod.uid, &names));
+        let verdict = match hearing {
+            Some(hearing) => hearing.hold(&names).await,
+            None => Verdict::Failed("the pod is no longer known".to_owned()),
+        };
+        let now = self.clock.now();
+        match verdict {
+            Verdict::Among(left) => {
+                let (nodes, points): (Vec<_>, Vec<_>) =
+                    left.into_iter().map(|(at, points)| (question.nodes[at], points)).unzip();
+                self.engine.answer_among(now, question, &nodes, &points)
+            }
+            Verdict::Nowhere(reasons) => self.engine.answer_none(now, question, reasons),
+            Verdict::Failed(problem) => self.engine.answer_failed(now, question, problem),
+        }
     }
 
     /// Tells who collects traces of an attempt that has ended.
@@ -387,6 +423,9 @@ impl Driver {
     pub(crate) fn take_event(&mut self, event: Event) {
         self.hear(&event);
         let now = self.clock.now();
+        if let Some(extenders) = &mut self.extenders {
+            extenders.hear(&event);
+        }
         self.stirred |= flight::may_be_awaited(&event);
         let gone = flight::no_longer_ours(&event).filter(|_| !self.waiting.is_empty());
         let told = self.world.look(&event);

@@ -200,7 +200,8 @@ impl Driver {
         let Some(flight) = self.flights.get_mut(uid) else { return };
         self.metrics.step("PreBind", true, &flight.binding.scheduler, flight.stepped.elapsed());
         (flight.stage, flight.step, flight.stepped) = (Stage::Writing, "Bind", Instant::now());
-        self.outbox.bind(uid.into(), flight.binding.clone());
+        let binder = self.extenders.as_ref().and_then(|extenders| extenders.binder(uid));
+        self.outbox.bind(uid.into(), flight.binding.clone(), binder);
     }
 
     fn trace_flight(&mut self, binding: &Binding, result: &'static str, decided: Duration, started: Instant) {

@@ -5,6 +5,7 @@
 
 use crate::api::{Api, JSON, MERGE, STRATEGIC_MERGE, Write, WriteError, pod_path};
 use crate::driver::{Inbox, Input};
+use crate::extender::Extender;
 use crate::flight::Written;
 use crate::metrics::Metrics;
 use crate::record::{Kind, Recorder, Subject};
@@ -57,10 +58,15 @@ impl Outbox {
         });
     }
 
-    /// Binds a pod.
-    pub fn bind(&self, uid: Box<str>, binding: Binding) {
+    /// Binds a pod, or has an extender do it.
+    pub fn bind(&self, uid: Box<str>, binding: Binding, binder: Option<Arc<Extender>>) {
         let api = self.api.clone();
-        self.answer(uid, async move { Written::Bound(api.bind(&binding).await) });
+        self.answer(uid, async move {
+            Written::Bound(match binder {
+                Some(extender) => api.bind_by(&extender, &binding).await,
+                None => api.bind(&binding).await,
+            })
+        });
     }
 
     /// Asks for volumes, one write after the other.

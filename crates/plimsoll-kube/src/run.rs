@@ -2,6 +2,7 @@
 
 use crate::api::Api;
 use crate::driver::{Critic, Driver, IN_FLIGHT, Inbox, Input, Settings};
+use crate::extender::Extenders;
 use crate::fence::Fence;
 use crate::flight::Patience;
 use crate::lease::{Election, Elector};
@@ -61,6 +62,8 @@ pub struct Parts {
     pub patience: Vec<(String, Patience)>,
     /// Where another scheduler does the work: the book into which what would be done is written.
     pub shadow: Option<Box<dyn Write + Send>>,
+    /// Who else is asked about nodes.
+    pub extenders: Option<Extenders>,
     /// Who collects traces, if anybody does.
     pub tracer: Option<Box<dyn Tracer>>,
     /// What a placement that was made is worth, if anybody wants to know.
@@ -90,6 +93,7 @@ impl Parts {
             max_in_flight: IN_FLIGHT,
             patience: Vec::new(),
             shadow: None,
+            extenders: None,
             tracer: None,
             critic: None,
         }
@@ -213,6 +217,7 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
             world: World::new(parts.kinds),
             policies: parts.policies,
             shadow,
+            extenders: parts.extenders,
             tracer: parts.tracer,
             critic: parts.critic,
         },

@@ -87,6 +87,9 @@ pub enum AttemptError {
     /// What was decided could not be taken.
     #[error(transparent)]
     Reserve(#[from] ReserveError),
+    /// An extender could not be asked, or failed.
+    #[error("{0}")]
+    Extender(String),
 }
 
 /// What kube-scheduler says of a cluster without nodes.
@@ -128,7 +131,13 @@ impl Engine {
     /// As [`Self::next`], but the policy is not asked: where nodes are feasible, the question comes back to be answered from
     /// outside. Nothing else may be done with the engine in between.
     pub fn ask(&mut self, now: Duration) -> Option<Asked> {
+        self.ask_after(now, |_, _| ())
+    }
+
+    /// As [`Self::ask`]; before the pod is looked at, somebody may look at all as it is.
+    pub fn ask_after(&mut self, now: Duration, look: impl FnOnce(&mut Scheduler, &PodRef)) -> Option<Asked> {
         let (key, pod) = self.pop(now)?;
+        look(&mut self.scheduler, &pod);
         Some(match self.scheduler.consider(key.pod) {
             Ok(Considered::Choose(nodes)) => Asked::Choose(Question { key, pod, nodes }),
             Ok(Considered::Decided(decision)) => Asked::Attempt(self.follow(now, key, pod, Ok(decision))),
@@ -147,6 +156,31 @@ impl Engine {
             Err(DecisionError::NotFeasible { pod: format!("{}/{}", pod.namespace, pod.name), node, feasible })
         };
         self.follow(now, key, pod, decision)
+    }
+
+    /// Answers a question of [`Self::ask`] with some of its nodes: the pod's policy chooses, with points on top, one entry a node.
+    pub fn answer_among(&mut self, now: Duration, question: Question, nodes: &[NodeId], points: &[f64]) -> Attempt {
+        let Question { key, pod, .. } = question;
+        let decision = self.scheduler.choose(key.pod, nodes, points);
+        self.follow(now, key, pod, decision)
+    }
+
+    /// Answers a question of [`Self::ask`] with none of its nodes; an extender refuses each for a reason.
+    pub fn answer_none(&mut self, now: Duration, question: Question, reasons: Vec<String>) -> Attempt {
+        let Question { key, pod, .. } = question;
+        match self.scheduler.refuse(key.pod, reasons) {
+            Ok(Decision::Wait { plugins, preemption }) => {
+                let rejectors = Rejectors { unschedulable: plugins, extender: true, ..Rejectors::default() };
+                self.wait(now, key, pod, rejectors, preemption)
+            }
+            decision => self.follow(now, key, pod, decision),
+        }
+    }
+
+    /// A question of [`Self::ask`] could not be answered.
+    pub fn answer_failed(&mut self, now: Duration, question: Question, problem: String) -> Attempt {
+        let Question { key, pod, .. } = question;
+        self.fail(now, key, pod, AttemptError::Extender(problem))
     }
 
     /// Takes the most urgent pod that is ready out of the queue.
@@ -194,9 +228,12 @@ impl Engine {
                 Ok(reservation) => self.start_binding(key, pod, reservation, (feasible, ties)),
                 Err(error) => self.fail(now, key, pod, error.into()),
             },
-            Ok(Decision::Wait { plugins, preemption }) => self.wait(now, key, pod, plugins, preemption),
+            Ok(Decision::Wait { plugins, preemption }) => {
+                let rejectors = Rejectors { unschedulable: plugins, ..Rejectors::default() };
+                self.wait(now, key, pod, rejectors, preemption)
+            }
             Err(DecisionError::NoNodes(_)) => {
-                self.put_back(now, key, PluginSet::EMPTY, &Nomination::None, NO_NODES);
+                self.put_back(now, key, Rejectors::default(), &Nomination::None, NO_NODES);
                 let (plugins, nomination) = (PluginSet::EMPTY, Nomination::None);
                 Attempt::Wait { pod, message: NO_NODES.into(), plugins, nomination, preemption: None, release: None }
             }
@@ -226,7 +263,7 @@ impl Engine {
         now: Duration,
         key: QueueKey,
         pod: PodRef,
-        plugins: PluginSet,
+        rejectors: Rejectors,
         preemption: Option<Preemption>,
     ) -> Attempt {
         let keeps = self.scheduler.keeps_nomination();
@@ -239,28 +276,27 @@ impl Engine {
             None if keeps => Nomination::FromStatus,
             None => Nomination::None,
         };
-        self.put_back(now, key, plugins, &nomination, &message);
-        Attempt::Wait { pod, message, plugins, nomination, preemption, release }
+        self.put_back(now, key, rejectors, &nomination, &message);
+        Attempt::Wait { pod, message, plugins: rejectors.unschedulable, nomination, preemption, release }
     }
 
     fn fail(&mut self, now: Duration, key: QueueKey, pod: PodRef, error: AttemptError) -> Attempt {
-        self.put_back(now, key, PluginSet::EMPTY, &Nomination::None, &error.to_string());
+        self.put_back(now, key, Rejectors::default(), &Nomination::None, &error.to_string());
         Attempt::Failed { pod, error }
     }
 
-    /// Puts a pod back that was tried in vain. Without plugins that refused it, it failed by an error.
+    /// Puts a pod back that was tried in vain. With nobody who refused it, it failed by an error.
     fn put_back(
         &mut self,
         now: Duration,
         key: QueueKey,
-        plugins: PluginSet,
+        rejectors: Rejectors,
         nomination: &Nomination<String>,
         message: &str,
     ) {
         if !message.is_empty() {
             self.messages.insert(key, message.to_owned());
         }
-        let rejectors = Rejectors { unschedulable: plugins, ..Rejectors::default() };
         let (queue, hints) = self.parts();
         // It was popped just now, so it is in flight.
         let _ = queue.add_unschedulable(now, key, rejectors, &hints);
@@ -344,7 +380,7 @@ impl Engine {
             }
         };
         if is_current {
-            self.put_back(now, key, PluginSet::EMPTY, &Nomination::None, "");
+            self.put_back(now, key, Rejectors::default(), &Nomination::None, "");
         } else {
             self.queue.done(key);
         }

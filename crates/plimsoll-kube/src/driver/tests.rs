@@ -5,6 +5,7 @@ use crate::record::Recorder;
 use crate::testing::{Answer, answering};
 use plimsoll_core::config::Configuration;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use tokio::runtime::Handle;
 
@@ -17,6 +18,10 @@ struct Site {
 
 impl Site {
     fn new(max_in_flight: usize) -> Self {
+        Self::with_extenders(max_in_flight, None)
+    }
+
+    fn with_extenders(max_in_flight: usize, extenders: Option<Extenders>) -> Self {
         let (client, asked) = answering(|_, _, body| {
             let mut answer = body.clone();
             answer["metadata"]["resourceVersion"] = json!("9");
@@ -36,6 +41,7 @@ impl Site {
             world: World::new(Vec::new()),
             policies: Vec::new(),
             shadow: None,
+            extenders,
             tracer: None,
             critic: None,
         };
@@ -200,4 +206,112 @@ async fn a_pod_is_bound_when_its_devices_are_ready() {
             assert!(!is_asked(binding), "the device is broken");
         }
     }
+}
+
+/// An extender that gives these answers by verb, and notes what it was asked; its settings.
+async fn extender(answers: Value) -> (plimsoll_core::config::Extender, Arc<Mutex<VecDeque<(String, Value)>>>) {
+    // Where several could do the cryptography, it has to be said who does.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let asked: Arc<Mutex<VecDeque<(String, Value)>>> = Arc::default();
+    let notes = Arc::clone(&asked);
+    let answer = move |axum::extract::Path(verb): axum::extract::Path<String>, body: String| {
+        let answer = answers.get(&verb).map(Value::to_string);
+        notes.lock().unwrap().push_back((verb, serde_json::from_str(&body).unwrap()));
+        async move { answer.ok_or(http::StatusCode::INTERNAL_SERVER_ERROR) }
+    };
+    let router = axum::Router::new().route("/x/{verb}", axum::routing::post(answer));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url_prefix = format!("http://{}/x/", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let text = format!(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- urlPrefix: {url_prefix}\n"
+    );
+    let mut configuration = Configuration::parse("test", &text).unwrap();
+    (configuration.extenders.remove(0), asked)
+}
+
+async fn site_with(settings: &[plimsoll_core::config::Extender]) -> Site {
+    let site = Site::with_extenders(8, Extenders::new(settings).await.unwrap());
+    for name in ["a", "b", "c"] {
+        site.apply(node_named(name)).await;
+    }
+    site.apply(Object::Pod(Box::new(pod("web", json!([]), json!([]))))).await;
+    site.lead().await;
+    site
+}
+
+#[tokio::test]
+async fn extenders_refuse_nodes_rank_what_is_left_and_bind() {
+    let (mut settings, asked) = extender(json!({
+        "filter": { "nodenames": ["a", "b"], "failedNodes": { "c": "too hot" } },
+        "prioritize": [{ "Host": "a", "Score": 0 }, { "Host": "b", "Score": 10 }],
+        "bind": { "Error": "" },
+    }))
+    .await;
+    settings.filter_verb = "filter".into();
+    settings.prioritize_verb = "prioritize".into();
+    settings.bind_verb = "bind".into();
+    (settings.weight, settings.node_cache_capable) = (100, true);
+    let site = site_with(&[settings]).await;
+    for _ in 0..500 {
+        if asked.lock().unwrap().len() == 3 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let asked: Vec<_> = asked.lock().unwrap().iter().cloned().collect();
+    let [(filter, about), (prioritize, left), (bind, binding)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!([filter, prioritize, bind], ["filter", "prioritize", "bind"]);
+    assert_eq!(about["NodeNames"], json!(["a", "b", "c"]));
+    assert_eq!(about["Pod"]["metadata"]["name"], json!("web"));
+    assert_eq!(left["NodeNames"], json!(["a", "b"]));
+    assert_eq!(*binding, json!({ "PodName": "web", "PodNamespace": "d", "PodUID": "web", "Node": "b" }));
+    assert!(!site.asked.lock().unwrap().iter().any(|asked| asked.ends_with("/binding")), "the extender binds");
+}
+
+#[tokio::test]
+async fn a_pod_that_an_extender_wants_nowhere_waits_for_its_reasons() {
+    let why = json!({ "a": "too hot", "b": "too hot" });
+    let answer =
+        json!({ "Nodes": { "items": [] }, "FailedNodes": why, "FailedAndUnresolvableNodes": { "c": "no gpu" } });
+    let (mut settings, asked) = extender(json!({ "filter": answer })).await;
+    settings.filter_verb = "filter".into();
+    let site = site_with(&[settings]).await;
+    site.hears("PATCH /api/v1/namespaces/d/pods/web/status").await;
+    let waiting = site.inbox.ask(Question::Pending).await.unwrap();
+    let message = waiting[0].message.clone().unwrap();
+    assert!(message.starts_with("0/3 nodes are available: 1 no gpu, 2 too hot."), "{message}");
+    let (_, about) = asked.lock().unwrap()[0].clone();
+    assert_eq!(about["Nodes"]["items"].as_array().unwrap().len(), 3, "it is sent the nodes themselves");
+}
+
+#[tokio::test]
+async fn what_an_extender_fails_at_fails_the_attempt_unless_it_is_ignorable() {
+    for is_ignorable in [false, true] {
+        let (mut settings, _) = extender(json!({})).await;
+        settings.filter_verb = "filter".into();
+        settings.ignorable = is_ignorable;
+        let site = site_with(&[settings]).await;
+        if is_ignorable {
+            site.hears("POST /api/v1/namespaces/d/pods/web/binding").await;
+        } else {
+            site.hears("PATCH /api/v1/namespaces/d/pods/web/status").await;
+            assert!(site.metrics.text().contains(r#"result="error",profile="default-scheduler"} 1"#));
+        }
+    }
+}
+
+#[tokio::test]
+async fn extenders_hear_only_of_pods_that_ask_for_what_they_manage() {
+    let (mut settings, asked) = extender(json!({})).await;
+    settings.filter_verb = "filter".into();
+    let name = "example.com/gpu".to_owned();
+    settings.managed_resources =
+        vec![plimsoll_core::config::ExtenderManagedResource { name, ignored_by_scheduler: true }];
+    let site = site_with(&[settings.clone()]).await;
+    site.hears("POST /api/v1/namespaces/d/pods/web/binding").await;
+    assert!(asked.lock().unwrap().is_empty());
+    settings.preempt_verb = "preempt".into();
+    let error = Extenders::new(&[settings]).await.err().unwrap().to_string();
+    assert!(error.contains("preemptVerb is not supported; remove it"), "{error}");
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use plimsoll_core::config::{Configuration, Profile};
 use plimsoll_kube::driver::{Critic, Inbox};
+use plimsoll_kube::extender::Extenders;
 use plimsoll_kube::flight::Patience;
 use plimsoll_kube::lease::Election;
 use plimsoll_kube::metrics::Metrics;
@@ -87,9 +88,6 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         }
         configuration.profiles[0].scheduler_name.clone_from(name);
     }
-    if !configuration.extenders.is_empty() {
-        tracing::warn!("the configuration names extenders; they are not asked");
-    }
     for (profile, plugin) in configuration.unfollowed() {
         tracing::warn!(profile, %plugin, "nothing is made of a plugin that a profile names: pods are placed as if it were not there");
     }
@@ -150,6 +148,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
         max_in_flight: section.guard_rails.max_in_flight,
         patience: configuration.profiles.iter().map(patience).collect(),
         shadow: args.shadow.as_deref().map(book).transpose()?,
+        extenders: Extenders::new(&configuration.extenders).await?,
         tracer: tracer()?,
     };
     match schedule(parts, stop).await {
