@@ -1,6 +1,6 @@
 //! The loop of a live scheduler: what watches and writes tell goes into the engine, what the engine asks for goes out.
 //!
-//! The engine lives on a thread of its own and is never waited for by I/O, nor does it wait for any: writes are tasks that answer through
+//! The engine lives on a thread of its own and is never waited for by I/O, nor does it wait for any but extenders: writes are tasks that answer through
 //! the inbox. While too many bindings are being written no further pod is tried; that is all the throttling there is.
 
 #[cfg(test)]
