@@ -59,6 +59,13 @@ pub struct Reservation {
     devices: Option<(Box<PodState>, Arc<Pod>)>,
 }
 
+impl Reservation {
+    /// Whether drivers want the pod to be bound only when they say that its devices are ready.
+    pub fn has_binding_conditions(&self) -> bool {
+        self.devices.as_ref().is_some_and(|(devices, _)| devices::has_binding_conditions(devices))
+    }
+}
+
 /// The write that binds a pod, DefaultBinder's effect. The UID is a precondition: a pod of the same name is another pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
@@ -127,12 +134,23 @@ impl Scheduler {
         }
     }
 
-    /// A claim was written: `written` is what the API server answered.
-    pub fn claim_written(&mut self, write: &ClaimWrite, written: ResourceClaim) -> Result<(), ObjectError> {
-        match &write.assumed {
-            Some(uid) => self.state.dra.confirm_claim(uid, written),
-            None => self.state.dra.upsert_claim(written),
+    /// A claim was written for a reservation, as far as it went: `written` is what the API server answered last.
+    pub fn claim_written(
+        &mut self,
+        reservation: &mut Reservation,
+        write: &ClaimWrite,
+        written: ResourceClaim,
+    ) -> Result<(), ObjectError> {
+        if let Some((devices, _)) = &mut reservation.devices {
+            devices::record_written(devices, write, Arc::new(written.clone()));
         }
+        self.state.dra.confirm_claim(write.assumed.as_deref(), written, write.create.is_some())
+    }
+
+    /// Whether the devices of a placement are ready, as far as their drivers want to be waited for.
+    pub fn devices_ready(&self, reservation: &Reservation, now_s: f64, timeout_s: f64) -> Result<bool, String> {
+        let timing = Timing { now_s, binding_timeout_s: timeout_s };
+        reservation.devices.as_ref().map_or(Ok(true), |(devices, _)| devices::ready(&self.state.dra, devices, timing))
     }
 
     fn reserve_devices(&mut self, reservation: &mut Reservation) -> Result<(), ReserveError> {
@@ -142,6 +160,7 @@ impl Scheduler {
         let (name, node_name) = (state.pod_name(pod), state.node_name(reservation.node).to_owned());
         let failed =
             |status: Status| ReserveError::Devices { pod: name, node: node_name.clone(), problem: status.reason };
+        // Whether devices take too long was looked at when the node was found.
         let mut prepared = match plugin::pre_filter(&object, &state.dra, Timing::default()) {
             PreFilter::Skip => return Ok(()),
             PreFilter::Rejected(status) => return Err(failed(status)),

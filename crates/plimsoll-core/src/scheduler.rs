@@ -34,6 +34,8 @@ pub struct Scheduler {
     scores: Vec<f64>,
     totals: Vec<i64>,
     failure: Option<Failure>,
+    /// Which nodes the pod could go to that was considered last.
+    restriction: Restriction,
 }
 
 /// What the last decision found against the pod, kept so that it is worded only when somebody asks.
@@ -42,6 +44,8 @@ struct Failure {
     pod: PodId,
     pre_filter: Option<Status>,
     restriction: Restriction,
+    /// Why somebody else refused nodes that the rules allow.
+    others: Vec<String>,
     preemption: Option<PreemptionError>,
     /// Whether preemption found a node.
     preempts: bool,
@@ -139,7 +143,8 @@ impl Scheduler {
         let mut state = ClusterState::default();
         let percentage = configuration.percentage_of_nodes_to_score;
         let profiles = configuration.profiles.iter().map(|profile| at_work(profile, percentage, &mut state)).collect();
-        Self { state, profiles, rng: Rng::new(seed), scores: Vec::new(), totals: Vec::new(), failure: None }
+        let (scores, totals, restriction) = (Vec::new(), Vec::new(), Restriction::AllNodes);
+        Self { state, profiles, rng: Rng::new(seed), scores, totals, failure: None, restriction }
     }
 
     /// Lets a profile rank by another policy.
@@ -156,6 +161,12 @@ impl Scheduler {
     /// How many pods of the queue the policies look at.
     pub fn lookahead(&self) -> usize {
         self.profiles.iter().map(|profile| profile.policy.lookahead()).max().unwrap_or(1)
+    }
+
+    /// Whether a profile looks for pods to remove where a pod fits nowhere.
+    pub fn preempts(&self, scheduler_name: &str) -> bool {
+        let profile = self.profiles.iter().find(|profile| profile.name == scheduler_name);
+        profile.is_some_and(|profile| profile.preemption.is_some())
     }
 
     /// Decides where a pending pod goes. Nothing is changed: the caller reserves, binds, or clears the node.
@@ -185,6 +196,43 @@ impl Scheduler {
         self.failure = None;
         let profile = self.prepare(pod)?;
         self.look(profile, pod, Remembered::Ignored)
+    }
+
+    /// The best of some of the nodes that [`Self::consider`] found feasible just now, by the pod's policy; `points` come on top of its
+    /// scores, one entry a node.
+    pub fn choose(&mut self, pod: PodId, nodes: &[NodeId], points: &[f64]) -> Result<Decision, DecisionError> {
+        if let &[node] = nodes {
+            return Ok(Decision::Place { node, feasible: 1, ties: 1 });
+        }
+        let profile = self.prepare(pod)?;
+        let ProfileAtWork { rules, policy, .. } = &mut self.profiles[profile];
+        let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
+        let mut ranking = Ranking { cycle, rules, rng: &mut self.rng, totals: &mut self.totals };
+        let mut better = Better { policy: &mut **policy, points };
+        let chosen = rank(&mut better, &mut ranking, nodes, &mut self.scores)
+            .map_err(|problem| DecisionError::Rule { pod: cycle.state.pod_name(cycle.pod), problem })?;
+        Ok(Decision::Place { node: nodes[chosen.of], feasible: nodes.len(), ties: chosen.ties })
+    }
+
+    /// Somebody else refuses all nodes that [`Self::consider`] found feasible just now, each for a reason: the pod waits, or others are
+    /// removed for it where the rules refused it.
+    pub fn refuse(&mut self, pod: PodId, others: Vec<String>) -> Result<Decision, DecisionError> {
+        let profile = self.prepare(pod)?;
+        let ProfileAtWork { rules, preemption, post_filters, .. } = &mut self.profiles[profile];
+        let cycle = Cycle::new(&self.state, pod).ok_or(DecisionError::UnknownPod(pod.index()))?;
+        let refused = rules.refused();
+        let outcome = try_preempt(rules, &cycle, preemption.as_ref(), &refused, &mut self.rng);
+        let plugins = refused.iter().map(|(_, refusal)| refusal.plugin).chain(rules.restricting().iter()).collect();
+        let restriction = std::mem::replace(&mut self.restriction, Restriction::AllNodes);
+        let was_cleared = matches!(restriction, Restriction::Nominated(_));
+        let mut failure = Failure::new(profile, pod, restriction);
+        failure.others = others;
+        let decision = failure.wait(&mut self.failure, plugins, outcome, *post_filters);
+        // A node that was cleared for it, and is refused now, is not waited for.
+        if let Some(failure) = self.failure.as_mut().filter(|_| was_cleared) {
+            failure.keeps_nomination = false;
+        }
+        Ok(decision)
     }
 
     /// Goes as far as the rules go: to the feasible nodes, or to the pod having to wait.
@@ -230,6 +278,9 @@ impl Scheduler {
         filter(rules, &cycle, &restriction);
         if let Some(problem) = rules.filter_failure(&cycle) {
             return Err(failed(problem));
+        }
+        if matches!(remembered, Remembered::Ignored) {
+            self.restriction.clone_from(&restriction);
         }
         match rules.feasible() {
             [] => {
@@ -308,17 +359,20 @@ impl Scheduler {
             None => {
                 let mut reasons = BTreeMap::new();
                 let refused = rules.refused();
+                for reason in &failure.others {
+                    *reasons.entry(reason.clone()).or_default() += 1;
+                }
                 for &(node, refusal) in &refused {
                     for reason in rules.reasons(&cycle, node, refusal) {
                         *reasons.entry(reason).or_default() += 1;
                     }
                 }
                 if let Restriction::Only { plugins, .. } = &failure.restriction
-                    && refused.len() < nodes
+                    && refused.len() + failure.others.len() < nodes
                 {
                     let names = plugins.iter().map(|plugin| plugin.as_str()).collect::<Vec<_>>().join(" ");
                     *reasons.entry(format!("node(s) didn't satisfy plugin(s) [{names}]")).or_default() +=
-                        nodes - refused.len();
+                        nodes - refused.len() - failure.others.len();
                 }
                 unavailable_message(nodes, &reasons)
             }
@@ -413,7 +467,8 @@ impl Scheduler {
 
 impl Failure {
     fn new(profile: usize, pod: PodId, restriction: Restriction) -> Self {
-        Self { profile, pod, pre_filter: None, restriction, preemption: None, preempts: false, keeps_nomination: false }
+        let (pre_filter, preemption, others) = (None, None, Vec::new());
+        Self { profile, pod, pre_filter, restriction, others, preemption, preempts: false, keeps_nomination: false }
     }
 
     /// The pod waits; why is kept in `kept`.
@@ -477,6 +532,24 @@ fn filter(rules: &mut Rules, cycle: &Cycle<'_>, restriction: &Restriction) -> Re
     }
     rules.filter(cycle, restriction);
     restriction.clone()
+}
+
+/// A policy with points of somebody else on top.
+struct Better<'a> {
+    policy: &'a mut dyn Policy,
+    points: &'a [f64],
+}
+
+impl Policy for Better<'_> {
+    fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String> {
+        self.policy.rank(ranking, nodes, scores)?;
+        scores.iter_mut().zip(self.points).for_each(|(score, points)| *score += points);
+        Ok(())
+    }
 }
 
 /// The best of the feasible nodes, by place in the list.

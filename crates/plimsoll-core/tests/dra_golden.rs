@@ -149,7 +149,7 @@ fn compare_step(objects: &mut DraObjects, nodes: &[Node], step: &Step) -> Vec<St
     if let (Some(node), Some(state)) = (&expect.selected, &mut state) {
         reserve::reserve(objects, state, node).unwrap();
         for write in reserve::pre_bind(state, pod, node, 0.0) {
-            objects.confirm_claim(write.assumed.as_deref().unwrap_or_default(), write.claim).unwrap();
+            objects.confirm_claim(write.assumed.as_deref(), write.claim, true).unwrap();
         }
     }
     differences

@@ -3,6 +3,7 @@
 //! A write whose answer was lost may have been carried out. It is sent again until the API server says what is true, and what was taken for
 //! it stays taken meanwhile: this is what keeps nodes from being filled twice.
 
+use crate::extender::Extender;
 use crate::fence::Fence;
 use http::{Method, Request, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
@@ -30,6 +31,9 @@ pub enum WriteError {
     /// It could not be sent, and was given up.
     #[error("{0}")]
     Unreachable(String),
+    /// Somebody else has changed the object so that it would be wrong now.
+    #[error("{0}")]
+    Overtaken(String),
 }
 
 /// The first pause before a write is sent again; each is twice the one before.
@@ -201,6 +205,23 @@ impl Api {
         }
     }
 
+    /// Has an extender bind a pod. An error means that the pod is not bound, as far as anybody knows.
+    pub async fn bind_by(&self, extender: &Extender, binding: &Binding) -> Result<(), WriteError> {
+        if !self.fence.allows() {
+            return Err(WriteError::NotLeading);
+        }
+        let Err(problem) = extender.bind(binding).await else { return Ok(()) };
+        if extender.is_ignorable() {
+            tracing::warn!(problem, "a pod is bound without its extender");
+            return self.bind(binding).await;
+        }
+        // Its answer may have been lost.
+        match self.pod_as_it_is(&binding.namespace, &binding.name).await? {
+            Some(pod) if is_bound_to(&pod, &binding.uid, &binding.node) => Ok(()),
+            _ => Err(WriteError::Unreachable(problem)),
+        }
+    }
+
     /// A pod as it is now; none if it is gone. A server that refuses to say is asked again, for minutes if need be.
     async fn pod_as_it_is(&self, namespace: &str, name: &str) -> Result<Option<Pod>, WriteError> {
         let mut pause = FIRST_PAUSE;
@@ -232,6 +253,14 @@ fn is_bound_to(pod: &Pod, uid: &str, node: &str) -> bool {
 /// The path of a pod.
 pub fn pod_path(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods/{name}")
+}
+
+/// What an error says to people: of an answer of the API server, its message alone.
+pub fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        error => error.to_string(),
+    }
 }
 
 /// What an answer says: the message of a Status, or the text itself.
@@ -285,5 +314,13 @@ mod tests {
         let answers = vec![refusal(410), refusal(410), Answer::Lost, refusal(429), pod(Some("n"))];
         assert_eq!(bind(answers).await, Ok(()));
         assert!(bind(vec![refusal(410), refusal(404)]).await.is_err(), "it is gone");
+    }
+
+    #[test]
+    fn of_an_answer_its_message_is_told() {
+        let status =
+            json!({ "kind": "Status", "status": "Failure", "message": "it is late", "reason": "Timeout", "code": 504 });
+        let error = kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()));
+        assert_eq!(said(&error), "it is late");
     }
 }

@@ -1,12 +1,16 @@
 //! The loop of a live scheduler: what watches and writes tell goes into the engine, what the engine asks for goes out.
 //!
-//! The engine lives on a thread of its own and is never waited for by I/O, nor does it wait for any: writes are tasks that answer through
-//! the inbox. While too many bindings are under way no further pod is tried; that is all the throttling there is.
+//! The engine lives on a thread of its own and is never waited for by I/O, nor does it wait for any but extenders: writes are tasks that answer through
+//! the inbox. While too many bindings are being written no further pod is tried; that is all the throttling there is.
+
+#[cfg(test)]
+mod tests;
 
 use crate::advise::{Consultation, Judged, Objection, Placements, WhatIf};
 use crate::clock::Clock;
 use crate::explained::Explained;
-use crate::flight::{Flight, Stage, Written};
+use crate::extender::{Extenders, Verdict};
+use crate::flight::{self, Flight, Patience, Written};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::reasons::{Onlooker, Why};
@@ -15,7 +19,7 @@ use crate::survey::{Chronicle, Decision, NodeDetail, Ranked, Seen, Survey};
 use crate::trace::{Traced, Tracer};
 use crate::world::{Measured, World};
 use k8s_openapi::api::core::v1::Pod;
-use plimsoll_core::engine::{Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
+use plimsoll_core::engine::{self, Asked, Attempt, Counts, Engine, Event, Object, PendingPod, PodRef};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::reserve::Reservation;
 use plimsoll_core::scheduler::Scheduler;
@@ -118,23 +122,25 @@ const INBOX: usize = 4096;
 const BATCH: usize = 512;
 /// Pods that are tried before the inbox is looked into again.
 const TRIES: usize = 64;
-/// Bindings that may be under way, if nothing else is said.
+/// Bindings that may be written at a time, if nothing else is said.
 pub const IN_FLIGHT: usize = 256;
 
 /// How a driver works.
 pub struct Settings {
     /// How many kinds of objects must be known before a pod is tried.
     pub kinds: usize,
-    /// How many bindings may be under way.
+    /// How many bindings may be written at a time; those that wait for others to do something do not count.
     pub max_in_flight: usize,
-    /// How long volumes are waited for, by profile.
-    pub patience: FxHashMap<String, Duration>,
+    /// How long bindings wait, by profile.
+    pub patience: FxHashMap<String, Patience>,
     /// What is known beside the objects.
     pub world: World,
     /// The policies of profiles, with what they count.
     pub policies: Vec<Ranked>,
     /// Set where another scheduler does the work.
     pub shadow: Option<Shadow>,
+    /// Who else is asked about nodes.
+    pub extenders: Option<Extenders>,
     /// Who collects traces, if anybody does.
     pub tracer: Option<Box<dyn Tracer>>,
     /// What a placement that was made is worth, if anybody wants to know.
@@ -152,11 +158,15 @@ pub struct Driver {
     pub(crate) metrics: Arc<Metrics>,
     /// Bindings under way, by the UID of the pod.
     pub(crate) flights: FxHashMap<Box<str>, Flight>,
+    /// Those of them that wait for others to do something: until when, and the UID.
+    pub(crate) waiting: BTreeSet<(Instant, Box<str>)>,
+    /// Whether something happened that they may wait for.
+    stirred: bool,
     /// Kinds whose objects are not all known yet.
     unsynced: usize,
     max_in_flight: usize,
-    /// How long volumes are waited for, by profile.
-    pub(crate) patience: FxHashMap<String, Duration>,
+    /// How long bindings wait, by profile.
+    pub(crate) patience: FxHashMap<String, Patience>,
     leads: bool,
     stops: bool,
     /// Told once all is known.
@@ -169,6 +179,8 @@ pub struct Driver {
     pub(crate) placements: Placements,
     /// Set where another scheduler does the work: what would be done is written down, and nothing else.
     shadow: Option<Shadow>,
+    /// Who else is asked about nodes.
+    pub(crate) extenders: Option<Extenders>,
     tracer: Option<Box<dyn Tracer>>,
     critic: Option<Critic>,
 }
@@ -176,7 +188,7 @@ pub struct Driver {
 impl Driver {
     /// A driver of an engine that knows nothing yet; it tries no pod before all kinds are known, and before it is told to lead.
     pub fn new(
-        engine: Engine,
+        mut engine: Engine,
         outbox: Outbox,
         metrics: Arc<Metrics>,
         settings: Settings,
@@ -185,12 +197,15 @@ impl Driver {
         for Ranked { profile, counters, .. } in &settings.policies {
             metrics.ranks(profile, counters.clone());
         }
+        engine.set_spares_victims(true);
         Self {
             engine,
             clock: Clock::new(),
             outbox,
             metrics,
             flights: FxHashMap::default(),
+            waiting: BTreeSet::new(),
+            stirred: false,
             unsynced: settings.kinds,
             max_in_flight: settings.max_in_flight,
             patience: settings.patience,
@@ -202,6 +217,7 @@ impl Driver {
             world: settings.world,
             placements: Placements::default(),
             shadow: settings.shadow,
+            extenders: settings.extenders,
             tracer: settings.tracer,
             critic: settings.critic,
         }
@@ -211,7 +227,7 @@ impl Driver {
     pub async fn run(mut self, mut inbox: mpsc::Receiver<Input>) {
         let mut inputs = Vec::with_capacity(BATCH);
         loop {
-            let busy = self.try_pods();
+            let busy = self.try_pods().await;
             if self.stops && self.may_end() {
                 return self.end();
             }
@@ -236,7 +252,7 @@ impl Driver {
             for input in inputs.drain(..) {
                 self.take(input);
             }
-            self.look_at_volumes();
+            self.look_at_waiting();
             self.look_at_shadow();
             self.look_at_placements();
             self.metrics.pending(&self.engine.counts());
@@ -254,16 +270,21 @@ impl Driver {
     fn wait(&self) -> Duration {
         let now = Instant::now();
         let queue = self.engine.wake_at().filter(|_| self.decides()).map(|time| self.clock.moment(time));
-        let volumes = self.flights.values().filter_map(|flight| flight.deadline()).min();
+        let waiting = self.waiting.first().map(|(until, _)| *until);
         let shadow = self.shadow.as_ref().and_then(Shadow::deadline);
         let placements = self.placements.deadline();
-        let next = queue.into_iter().chain(volumes).chain(shadow).chain(placements).min();
+        let next = queue.into_iter().chain(waiting).chain(shadow).chain(placements).min();
         next.map_or(Duration::from_secs(3600), |moment| moment.saturating_duration_since(now))
     }
 
     /// Whether no write is under way. Who comes after us goes on with volumes that were asked for: that may take minutes.
     fn may_end(&self) -> bool {
-        self.flights.values().all(|flight| matches!(flight.stage, Stage::Volumes { .. }))
+        self.writing() == 0
+    }
+
+    /// How many bindings are being written.
+    fn writing(&self) -> usize {
+        self.flights.len().saturating_sub(self.waiting.len())
     }
 
     fn decides(&self) -> bool {
@@ -271,13 +292,13 @@ impl Driver {
     }
 
     /// Tries pods; whether there may be more to try at once.
-    fn try_pods(&mut self) -> bool {
+    async fn try_pods(&mut self) -> bool {
         if !self.decides() {
             return false;
         }
         self.world.tell_time(&mut self.engine);
         for _ in 0..TRIES {
-            if self.flights.len() >= self.max_in_flight {
+            if self.writing() >= self.max_in_flight {
                 return false;
             }
             let mut start = Instant::now();
@@ -287,7 +308,16 @@ impl Driver {
                 self.chronicle.begin();
                 start = Instant::now();
             };
-            let Some(attempt) = self.engine.next_after(self.clock.now(), look) else { return false };
+            let now = self.clock.now();
+            let asked = match self.extenders {
+                None => self.engine.next_after(now, look).map(Asked::Attempt),
+                Some(_) => self.engine.ask_after(now, look),
+            };
+            let attempt = match asked {
+                None => return false,
+                Some(Asked::Attempt(attempt)) => attempt,
+                Some(Asked::Choose(question)) => self.ask_extenders(question).await,
+            };
             let took = start.elapsed();
             self.metrics.attempted(&attempt, took);
             let mut reward = None;
@@ -306,6 +336,27 @@ impl Driver {
         true
     }
 
+    /// Has extenders say what they make of the nodes that the rules allow, and goes on by that.
+    async fn ask_extenders(&mut self, question: engine::Question) -> Attempt {
+        let state = self.engine.state();
+        let names: Vec<_> = question.nodes.iter().map(|node| state.node_name(*node).to_owned()).collect();
+        let hearing = self.extenders.as_ref().and_then(|extenders| extenders.hearing(&question.pod.uid, &names));
+        let verdict = match hearing {
+            Some(hearing) => hearing.hold(&names).await,
+            None => Verdict::Failed("the pod is no longer known".to_owned()),
+        };
+        let now = self.clock.now();
+        match verdict {
+            Verdict::Among(left) => {
+                let (nodes, points): (Vec<_>, Vec<_>) =
+                    left.into_iter().map(|(at, points)| (question.nodes[at], points)).unzip();
+                self.engine.answer_among(now, question, &nodes, &points)
+            }
+            Verdict::Nowhere(reasons) => self.engine.answer_none(now, question, reasons),
+            Verdict::Failed(problem) => self.engine.answer_failed(now, question, problem),
+        }
+    }
+
     /// Tells who collects traces of an attempt that has ended.
     pub(crate) fn trace(&mut self, attempt: &Traced<'_>) {
         if let Some(tracer) = &mut self.tracer {
@@ -322,8 +373,12 @@ impl Driver {
     fn carry_out(&mut self, attempt: Attempt, start: Instant) {
         match attempt {
             Attempt::Bind { reservation, binding, .. } => self.take_off(reservation, binding, start),
-            Attempt::Wait { pod, message, nomination, preemption, release, .. } => {
+            Attempt::Wait { pod, message, plugins, nomination, preemption, release } => {
                 self.trace_failure(&pod, "unschedulable", start);
+                // Without a rule that refused a node there was no node to be cleared.
+                if !plugins.is_empty() && self.engine.scheduler().preempts(&pod.scheduler) {
+                    self.metrics.looked_for_victims();
+                }
                 self.outbox.waits(&pod, &message, &nomination);
                 if let Some(release) = release {
                     self.outbox.release(release);
@@ -368,6 +423,11 @@ impl Driver {
     pub(crate) fn take_event(&mut self, event: Event) {
         self.hear(&event);
         let now = self.clock.now();
+        if let Some(extenders) = &mut self.extenders {
+            extenders.hear(&event);
+        }
+        self.stirred |= flight::may_be_awaited(&event);
+        let gone = flight::no_longer_ours(&event).filter(|_| !self.waiting.is_empty());
         let told = self.world.look(&event);
         let ended = self.shadow.as_mut().and_then(|shadow| shadow.look(&self.engine, &event));
         if let Err(error) = self.engine.apply(now, event) {
@@ -376,6 +436,9 @@ impl Driver {
         }
         if let Some(reservation) = ended {
             self.give_back(reservation);
+        }
+        if let Some(uid) = gone {
+            self.end_waiting(&uid);
         }
         self.world.tell(&mut self.engine, told);
     }
@@ -400,16 +463,13 @@ impl Driver {
         }
     }
 
-    /// Volumes are bound by controllers: what happened may have been what a pod waits for.
-    fn look_at_volumes(&mut self) {
-        let waiting: Vec<_> = self
-            .flights
-            .iter()
-            .filter(|(_, flight)| matches!(flight.stage, Stage::Volumes { .. }))
-            .map(|(uid, _)| uid.clone())
-            .collect();
-        for uid in waiting {
-            self.look_at_volumes_of(&uid);
+    /// Looks at bindings whose time is up, or at all that wait, where something happened that may be what they wait for.
+    fn look_at_waiting(&mut self) {
+        let (all, now) = (std::mem::take(&mut self.stirred), Instant::now());
+        let to_look_at = self.waiting.iter().take_while(|(until, _)| all || *until <= now);
+        let uids: Vec<_> = to_look_at.map(|(_, uid)| uid.clone()).collect();
+        for uid in uids {
+            self.look_at_waiting_pod(&uid);
         }
     }
 

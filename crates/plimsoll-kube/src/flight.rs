@@ -3,7 +3,9 @@
 use crate::api::WriteError;
 use crate::driver::Driver;
 use crate::trace::Traced;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
+use plimsoll_core::engine::{Event, Object};
 use plimsoll_core::reserve::{Binding, ClaimWrite, Reservation};
 use std::time::{Duration, Instant};
 
@@ -12,11 +14,31 @@ use std::time::{Duration, Instant};
 pub enum Stage {
     /// A write is under way.
     Writing,
-    /// Volumes are asked for, and must be there by then.
-    Volumes {
+    /// Others do what was asked for.
+    Waiting {
+        /// What is asked for.
+        awaited: Awaited,
         /// When it is given up.
         until: Instant,
     },
+}
+
+/// What a binding waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// That controllers bind or make its volumes.
+    Volumes,
+    /// That drivers say that its devices are ready.
+    Devices,
+}
+
+/// How long bindings wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Patience {
+    /// For volumes.
+    pub volumes: Duration,
+    /// For devices.
+    pub devices: Duration,
 }
 
 /// A binding under way.
@@ -29,18 +51,9 @@ pub struct Flight {
     started: Instant,
     /// How long the decision took.
     decided: Duration,
-    /// When the step that is under way began.
+    /// The step that is under way, as the scheduling framework names it, and when it began.
+    step: &'static str,
     stepped: Instant,
-}
-
-impl Flight {
-    /// When it is to be looked at, whatever happens.
-    pub fn deadline(&self) -> Option<Instant> {
-        match self.stage {
-            Stage::Volumes { until } => Some(until),
-            Stage::Writing => None,
-        }
-    }
 }
 
 /// What came of a step of a binding.
@@ -64,7 +77,8 @@ impl Driver {
             self.outbox.write_volumes(uid.clone(), &binding, writes);
         }
         let (decided, stepped) = (started.elapsed(), Instant::now());
-        let flight = Flight { reservation, binding, stage: Stage::Writing, started, decided, stepped };
+        let (stage, step) = (Stage::Writing, "PreBind");
+        let flight = Flight { reservation, binding, stage, started, decided, step, stepped };
         self.flights.insert(uid.clone(), flight);
         if !waits {
             self.write_claims(&uid);
@@ -82,22 +96,21 @@ impl Driver {
                         volumes.record_written(index, version);
                     }
                 }
-                let patience = self.patience.get(&flight.binding.scheduler).copied().unwrap_or_default();
-                flight.stage = Stage::Volumes { until: Instant::now() + patience };
                 match error {
                     Some(error) => self.crash(uid, "binding volumes", &error.to_string()),
-                    None => self.look_at_volumes_of(uid),
+                    None => self.wait_for(uid, Awaited::Volumes),
                 }
             }
             Written::Claims(written, error) => {
+                let Some(flight) = self.flights.get_mut(uid) else { return };
                 for (write, claim) in written {
-                    if let Err(error) = self.engine.claim_written(now, &write, claim) {
+                    if let Err(error) = self.engine.claim_written(now, &mut flight.reservation, &write, claim) {
                         tracing::warn!(%error, "a claim that was written cannot be read");
                     }
                 }
                 match error {
                     Some(error) => self.crash(uid, "reserving devices", &error.to_string()),
-                    None => self.bind(uid),
+                    None => self.wait_for_devices(uid),
                 }
             }
             Written::Bound(Ok(())) => {
@@ -115,16 +128,60 @@ impl Driver {
         }
     }
 
-    /// Looks whether the volumes of a pod are there.
-    pub(crate) fn look_at_volumes_of(&mut self, uid: &str) {
+    /// Has a binding wait for what others do, unless that is done already.
+    fn wait_for(&mut self, uid: &str, awaited: Awaited) {
+        let Some(flight) = self.flights.get_mut(uid) else { return };
+        let Patience { volumes, devices } = self.patience.get(&flight.binding.scheduler).copied().unwrap_or_default();
+        let patience = if awaited == Awaited::Volumes { volumes } else { devices };
+        let until = Instant::now() + patience;
+        flight.stage = Stage::Waiting { awaited, until };
+        self.waiting.insert((until, uid.into()));
+        self.look_at_waiting_pod(uid);
+    }
+
+    fn wait_for_devices(&mut self, uid: &str) {
         let Some(flight) = self.flights.get(uid) else { return };
-        let (Some(volumes), Stage::Volumes { until }) = (&flight.reservation.volumes, &flight.stage) else { return };
-        let late = Instant::now() >= *until;
-        match self.engine.volumes_complete(volumes, flight.reservation.node) {
-            Ok(true) => self.write_claims(uid),
-            Ok(false) if late => self.crash(uid, "binding volumes", "timed out waiting for the condition"),
+        if !flight.reservation.has_binding_conditions() {
+            return self.bind(uid);
+        }
+        self.outbox.waits_for_devices(&flight.binding);
+        self.wait_for(uid, Awaited::Devices);
+    }
+
+    /// Looks whether what a pod waits for is there.
+    pub(crate) fn look_at_waiting_pod(&mut self, uid: &str) {
+        let Some(flight) = self.flights.get(uid) else { return };
+        let Stage::Waiting { awaited, until } = flight.stage else { return };
+        let (is_there, what) = match (awaited, &flight.reservation.volumes) {
+            (Awaited::Volumes, Some(volumes)) => {
+                (self.engine.volumes_complete(volumes, flight.reservation.node), "binding volumes")
+            }
+            (Awaited::Volumes, None) => (Ok(true), "binding volumes"),
+            (Awaited::Devices, _) => {
+                let patience = self.patience.get(&flight.binding.scheduler).copied().unwrap_or_default();
+                let ready = self.engine.devices_ready(&flight.reservation, self.clock.now(), patience.devices);
+                (ready, "preparing devices")
+            }
+        };
+        match is_there {
+            Ok(true) => {
+                self.waiting.remove(&(until, uid.into()));
+                match awaited {
+                    Awaited::Volumes => self.write_claims(uid),
+                    Awaited::Devices => self.bind(uid),
+                }
+            }
+            Ok(false) if Instant::now() >= until => self.crash(uid, what, "timed out waiting for the condition"),
             Ok(false) => {}
-            Err(problem) => self.crash(uid, "binding volumes", &problem),
+            Err(problem) => self.crash(uid, what, &problem),
+        }
+    }
+
+    /// A pod that waits will not be bound by us any more: it is gone, or somebody else has bound it.
+    pub(crate) fn end_waiting(&mut self, uid: &str) {
+        if self.flights.get(uid).is_some_and(|flight| matches!(flight.stage, Stage::Waiting { .. })) {
+            tracing::debug!(uid, "a pod is gone that was waited for");
+            self.fall(uid);
         }
     }
 
@@ -142,8 +199,9 @@ impl Driver {
     fn bind(&mut self, uid: &str) {
         let Some(flight) = self.flights.get_mut(uid) else { return };
         self.metrics.step("PreBind", true, &flight.binding.scheduler, flight.stepped.elapsed());
-        flight.stepped = Instant::now();
-        self.outbox.bind(uid.into(), flight.binding.clone());
+        (flight.stage, flight.step, flight.stepped) = (Stage::Writing, "Bind", Instant::now());
+        let binder = self.extenders.as_ref().and_then(|extenders| extenders.binder(uid));
+        self.outbox.bind(uid.into(), flight.binding.clone(), binder);
     }
 
     fn trace_flight(&mut self, binding: &Binding, result: &'static str, decided: Duration, started: Instant) {
@@ -154,14 +212,54 @@ impl Driver {
 
     /// A binding failed: what it took is given back, and the pod is tried again after a while.
     fn crash(&mut self, uid: &str, what: &str, problem: &str) {
-        let Some(flight) = self.flights.remove(uid) else { return };
-        let Flight { reservation, binding, started, decided, .. } = flight;
+        let Some(binding) = self.fall(uid) else { return };
         let pod = format!("{}/{}", binding.namespace, binding.name);
         tracing::warn!(pod, node = binding.node, problem, "{what}; the pod is tried again");
+        self.outbox.failed(&binding, &format!("{what}: {problem}"));
+    }
+
+    /// Ends a binding that came to nothing: what it took is given back, what it wrote is undone.
+    fn fall(&mut self, uid: &str) -> Option<Binding> {
+        let Flight { reservation, binding, stage, started, decided, step, stepped } = self.flights.remove(uid)?;
+        if let Stage::Waiting { until, .. } = stage {
+            self.waiting.remove(&(until, uid.into()));
+        }
+        self.metrics.step(step, false, &binding.scheduler, stepped.elapsed());
         self.metrics.bind_failed(&binding.scheduler, started.elapsed());
         self.trace_flight(&binding, "error", decided, started);
         let undo = self.engine.bind_failed(self.clock.now(), reservation);
         self.outbox.undo(&binding, undo);
-        self.outbox.failed(&binding, &format!("{what}: {problem}"));
+        Some(binding)
     }
+}
+
+/// The pod that an event tells to be gone, or about to be, or bound.
+pub(crate) fn no_longer_ours(event: &Event) -> Option<Box<str>> {
+    let pod = match event {
+        Event::Delete(Object::Pod(pod)) => pod,
+        Event::Apply(Object::Pod(pod)) if is_done_with(pod) => pod,
+        _ => return None,
+    };
+    pod.metadata.uid.as_deref().map(Into::into)
+}
+
+fn is_done_with(pod: &Pod) -> bool {
+    let is_bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty());
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    is_bound || pod.metadata.deletion_timestamp.is_some() || matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// Whether an event may be what a binding waits for.
+pub(crate) fn may_be_awaited(event: &Event) -> bool {
+    let (Event::Apply(object) | Event::Delete(object)) = event;
+    matches!(
+        object,
+        Object::Node(_)
+            | Object::PersistentVolume(_)
+            | Object::PersistentVolumeClaim(_)
+            | Object::StorageClass(_)
+            | Object::CsiNode(_)
+            | Object::CsiDriver(_)
+            | Object::ResourceClaim(_)
+    )
 }

@@ -4,6 +4,7 @@
 //! the API server, writes nothing late. Other clocks are never compared with ours: a lease of another counts as ended when it has not
 //! changed for its whole duration, as seen from here.
 
+use crate::api::said;
 use crate::fence::Fence;
 use crate::record::micros;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -49,9 +50,23 @@ pub struct Elector {
 enum Missed {
     /// Another has it.
     Held(String),
+    /// Another wrote it between our look and our write. Whether it leads is seen at the next look.
+    Raced,
     /// The API server did not do as asked.
     Failed(kube::Error),
 }
+
+impl From<kube::Error> for Missed {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == CONFLICT => Self::Raced,
+            error => Self::Failed(error),
+        }
+    }
+}
+
+/// The status of an answer that says that another was quicker.
+const CONFLICT: u16 = 409;
 
 impl Elector {
     /// An elector that opens and closes a fence. Its client should be its own, so that nothing delays renewals.
@@ -83,7 +98,8 @@ impl Elector {
                     }
                     self.step_down(&leads);
                 }
-                Ok(Err(Missed::Failed(error))) => tracing::warn!(%error, "the lease was not renewed"),
+                Ok(Err(Missed::Raced)) => tracing::debug!("another was quicker to write the lease"),
+                Ok(Err(Missed::Failed(error))) => tracing::warn!(error = said(&error), "the lease was not renewed"),
                 Ok(Ok(())) | Err(_) => tracing::warn!("the lease was not renewed in time"),
             }
             if renewed.is_some_and(|renewed| renewed.elapsed() >= term) {
@@ -108,8 +124,8 @@ impl Elector {
 
     /// Takes or renews the lease.
     async fn round(&mut self) -> Result<(), Missed> {
-        let Some(found) = self.api.get_opt(&self.election.name).await.map_err(Missed::Failed)? else {
-            let created = self.api.create(&PostParams::default(), &self.wanted(None)).await.map_err(Missed::Failed)?;
+        let Some(found) = self.api.get_opt(&self.election.name).await? else {
+            let created = self.api.create(&PostParams::default(), &self.wanted(None)).await?;
             self.see(created);
             return Ok(());
         };
@@ -124,7 +140,7 @@ impl Elector {
         let wanted = self.wanted(Some(&seen.lease));
         let name = self.election.name.clone();
         // The version is a precondition: of two that ask, one is refused.
-        let taken = self.api.replace(&name, &PostParams::default(), &wanted).await.map_err(Missed::Failed)?;
+        let taken = self.api.replace(&name, &PostParams::default(), &wanted).await?;
         self.see(taken);
         Ok(())
     }
@@ -177,8 +193,55 @@ impl Elector {
         // Nobody waits for it longer than for the lease to end by itself.
         match tokio::time::timeout(self.election.renew_deadline, replace).await {
             Ok(Ok(_)) => tracing::info!("the lease is given back"),
-            Ok(Err(error)) => tracing::warn!(%error, "the lease was not given back; it ends by itself"),
+            Ok(Err(error)) => tracing::warn!(error = said(&error), "the lease was not given back; it ends by itself"),
             Err(_) => tracing::warn!("the lease was not given back in time; it ends by itself"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Answer, answering};
+    use std::sync::Mutex;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_overtaken_at_the_lease_looks_again_and_goes_on_to_lead() {
+        let election = Election {
+            namespace: "s".into(),
+            name: "l".into(),
+            identity: "me".into(),
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+        };
+        let (kept, writes) = (Mutex::new(serde_json::Value::Null), Mutex::new(0));
+        let (client, _) = answering(move |method, _, body| {
+            let (mut kept, mut writes) = (kept.lock().unwrap(), writes.lock().unwrap());
+            let status = |code: u16| {
+                let reason = if code == 404 { "NotFound" } else { "Conflict" };
+                json!({ "kind": "Status", "status": "Failure", "message": "no", "reason": reason, "code": code })
+            };
+            if method == "GET" {
+                return if kept.is_null() {
+                    Answer::Given(404, status(404).to_string())
+                } else {
+                    Answer::Given(200, kept.to_string())
+                };
+            }
+            *writes += 1;
+            // The second write finds that somebody else has written.
+            if *writes == 2 {
+                return Answer::Given(409, status(409).to_string());
+            }
+            *kept = body.clone();
+            kept["metadata"]["resourceVersion"] = json!(writes.to_string());
+            Answer::Given(200, kept.to_string())
+        });
+        let fence = Fence::closed();
+        let mut elector = Elector::new(client, election, fence);
+        assert!(elector.round().await.is_ok());
+        assert!(matches!(elector.round().await, Err(Missed::Raced)));
+        assert!(elector.round().await.is_ok(), "it is ours all the same");
     }
 }

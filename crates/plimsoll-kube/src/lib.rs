@@ -6,6 +6,7 @@ pub mod asked;
 pub mod clock;
 pub mod driver;
 pub mod explained;
+pub mod extender;
 pub mod fence;
 pub mod flight;
 pub mod lease;

@@ -201,8 +201,8 @@ impl Metrics {
     /// A pod was bound after so many attempts, so long after it could be tried first.
     pub fn scheduled(&self, attempts: u32, waited: Duration) {
         self.tries.observe(f64::from(attempts));
-        // As kube-scheduler has it: from sixteen on they are one.
-        let attempts = if attempts > 15 { "16+".to_owned() } else { attempts.to_string() };
+        // As kube-scheduler has it: from fifteen on they are one.
+        let attempts = if attempts >= 15 { "15+".to_owned() } else { attempts.to_string() };
         self.waits.get_or_create(&Tries { attempts }).observe(waited.as_secs_f64());
     }
 
@@ -224,9 +224,13 @@ impl Metrics {
         self.durations.get_or_create(&outcome).observe(took.as_secs_f64());
     }
 
+    /// It was looked for pods to make room, whether any were found or not.
+    pub fn looked_for_victims(&self) {
+        self.preemption_attempts.inc();
+    }
+
     /// Pods were chosen to make room.
     pub fn preempted(&self, victims: usize) {
-        self.preemption_attempts.inc();
         if victims > 0 {
             self.victims.observe(victims as f64);
         }
@@ -330,5 +334,35 @@ impl Collector for Queued {
             ConstGauge::new(count as i64).encode(metric.encode_family(&[("type", kind)])?)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_attempts_are_one_label_from_fifteen_on() {
+        let metrics = Metrics::new();
+        for attempts in [14, 15, 16, 99] {
+            metrics.scheduled(attempts, Duration::from_secs(1));
+        }
+        let text = metrics.text();
+        let count = |label: &str| {
+            let line = format!("scheduler_pod_scheduling_sli_duration_seconds_count{{attempts=\"{label}\"}} ");
+            text.lines().find_map(|found| found.strip_prefix(&line).map(str::to_owned))
+        };
+        assert_eq!([count("14"), count("15+"), count("15")], [Some("1".into()), Some("3".into()), None]);
+    }
+
+    #[test]
+    fn looking_for_victims_counts_without_finding_any() {
+        let metrics = Metrics::new();
+        metrics.looked_for_victims();
+        metrics.looked_for_victims();
+        metrics.preempted(3);
+        let text = metrics.text();
+        assert!(text.contains("scheduler_preemption_attempts_total 2"), "{text}");
+        assert!(text.contains("scheduler_preemption_victims_count 1"), "{text}");
     }
 }

@@ -5,14 +5,17 @@
 
 use crate::api::{Api, JSON, MERGE, STRATEGIC_MERGE, Write, WriteError, pod_path};
 use crate::driver::{Inbox, Input};
+use crate::extender::Extender;
 use crate::flight::Written;
 use crate::metrics::Metrics;
 use crate::record::{Kind, Recorder, Subject};
 use crate::said::{Again, Book};
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::resource::v1::ResourceClaim;
+use k8s_openapi::api::resource::v1::{AllocationResult, ResourceClaim};
+use plimsoll_core::dra::claims::{allocated_devices, allocation, reserved_for};
 use plimsoll_core::dra::plugin::Release;
+use plimsoll_core::dra::reserve::FINALIZER;
 use plimsoll_core::engine::{Eviction, PodRef};
 use plimsoll_core::queue::Nomination;
 use plimsoll_core::reserve::{Binding, ClaimWrite, Unreserve};
@@ -24,7 +27,7 @@ use tokio::runtime::Handle;
 
 /// How often a write is sent that may be given up: the next attempt at the pod says it again.
 const ATTEMPTS: Option<u32> = Some(5);
-/// How often a conflict about a victim that is still there is tried again.
+/// How often is tried what somebody else got in the way of, as often as kube-scheduler tries it.
 const CONFLICTS: u32 = 5;
 
 /// Where writes go.
@@ -55,10 +58,15 @@ impl Outbox {
         });
     }
 
-    /// Binds a pod.
-    pub fn bind(&self, uid: Box<str>, binding: Binding) {
+    /// Binds a pod, or has an extender do it.
+    pub fn bind(&self, uid: Box<str>, binding: Binding, binder: Option<Arc<Extender>>) {
         let api = self.api.clone();
-        self.answer(uid, async move { Written::Bound(api.bind(&binding).await) });
+        self.answer(uid, async move {
+            Written::Bound(match binder {
+                Some(extender) => api.bind_by(&extender, &binding).await,
+                None => api.bind(&binding).await,
+            })
+        });
     }
 
     /// Asks for volumes, one write after the other.
@@ -84,9 +92,11 @@ impl Outbox {
             announce(&api, expectation).await;
             let mut written = Vec::new();
             for write in writes {
-                match write_claim(&api, &binding, &write).await {
-                    Ok(claim) => written.push((write, claim)),
-                    Err(error) => return Written::Claims(written, Some(error)),
+                let mut so_far = None;
+                let result = write_claim(&api, &binding, &write, &mut so_far).await;
+                written.extend(so_far.map(|claim| (write, claim)));
+                if let Err(error) = result {
+                    return Written::Claims(written, Some(error));
                 }
             }
             Written::Claims(written, None)
@@ -99,6 +109,12 @@ impl Outbox {
         let Binding { namespace, name, node, .. } = binding;
         let text = format!("Successfully assigned {namespace}/{name} to {node}");
         self.recorder.record(binding.into(), Kind::Scheduled, &text, None);
+    }
+
+    /// The pod is bound as soon as drivers say that its devices are ready.
+    pub fn waits_for_devices(&mut self, binding: &Binding) {
+        let text = format!("waiting for binding conditions for device on node {}", binding.node);
+        self.recorder.record(binding.into(), Kind::BindingConditionsPending, &text, None);
     }
 
     /// The pod fits nowhere now.
@@ -295,27 +311,120 @@ fn claim_body(claim: &ResourceClaim) -> Value {
     body
 }
 
-/// Writes a claim: the finalizer first, which keeps it while devices are taken, then the allocation.
-async fn write_claim(api: &Api, binding: &Binding, write: &ClaimWrite) -> Result<ResourceClaim, WriteError> {
+/// Writes a claim, for a pod: the finalizer first, which keeps it while devices are taken, then the allocation. `so_far` is what has been
+/// written that has to be undone if the rest fails.
+async fn write_claim(
+    api: &Api,
+    binding: &Binding,
+    write: &ClaimWrite,
+    so_far: &mut Option<ResourceClaim>,
+) -> Result<(), WriteError> {
     let mut claim = write.claim.clone();
-    let path = claim_path(&claim);
-    let kept: ResourceClaim = if let Some(requests) = &write.create {
-        let folder = path.rsplit_once('/').map_or(path.as_str(), |(folder, _)| folder).to_owned();
-        let created: ResourceClaim =
-            api.send_for(&Write::new(Method::POST, folder, JSON, &claim_body(&claim)), ATTEMPTS).await?;
-        let name = created.metadata.name.clone();
-        let status =
-            json!({ "extendedResourceClaimStatus": { "resourceClaimName": name, "requestMappings": requests } });
-        api.send(&status_write(&binding.namespace, &binding.name, &binding.uid, status), ATTEMPTS).await?;
-        created
-    } else if write.assumed.is_some() {
-        api.send_for(&Write::new(Method::PUT, path.clone(), JSON, &claim_body(&claim)), ATTEMPTS).await?
-    } else {
-        claim.clone()
+    let Some(requests) = &write.create else {
+        *so_far = Some(allocate(api, binding, write, claim).await?);
+        return Ok(());
     };
-    claim.metadata = kept.metadata;
-    let path = format!("{}/status", claim_path(&claim));
+    claim.status = None;
+    let path = claim_path(&claim);
+    let folder = path.rsplit_once('/').map_or(path.as_str(), |(folder, _)| folder).to_owned();
+    let made: ResourceClaim =
+        api.send_for(&Write::new(Method::POST, folder, JSON, &claim_body(&claim)), ATTEMPTS).await?;
+    let name = made.metadata.name.clone();
+    *so_far = Some(made.clone());
+    *so_far = Some(allocate(api, binding, write, made).await?);
+    let status = json!({ "extendedResourceClaimStatus": { "resourceClaimName": name, "requestMappings": requests } });
+    api.send(&status_write(&binding.namespace, &binding.name, &binding.uid, status), ATTEMPTS).await.map(drop)
+}
+
+/// Writes into a claim what it was given, and whom it is reserved for. Somebody else may write at the same time: then it is read afresh.
+async fn allocate(
+    api: &Api,
+    binding: &Binding,
+    write: &ClaimWrite,
+    claim: ResourceClaim,
+) -> Result<ResourceClaim, WriteError> {
+    let (path, uid) = (claim_path(&claim), claim.metadata.uid.clone());
+    // As it was known, without what is to be written.
+    let mut known = claim;
+    if write.assumed.is_some() && write.create.is_none() {
+        known.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != FINALIZER);
+    }
+    if let Some(status) = &mut known.status {
+        if write.assumed.is_some() {
+            status.allocation = None;
+        }
+        status.reserved_for.get_or_insert_default().retain(|consumer| consumer.uid != binding.uid);
+    }
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match allocate_once(api, binding, write, known).await {
+            Err(WriteError::Refused { code: CONFLICT, .. }) if tries < CONFLICTS => {}
+            done => return done,
+        }
+        known = api.get(&path, ATTEMPTS).await?;
+        if known.metadata.uid != uid {
+            return Err(overtaken(&known, "is another"));
+        }
+    }
+}
+
+/// The status of an answer that says that somebody else was quicker.
+const CONFLICT: u16 = 409;
+
+fn overtaken(claim: &ResourceClaim, what: &str) -> WriteError {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let (namespace, name) = (text(&claim.metadata.namespace), text(&claim.metadata.name));
+    WriteError::Overtaken(format!("claim {namespace}/{name} {what} in the meantime"))
+}
+
+async fn allocate_once(
+    api: &Api,
+    binding: &Binding,
+    write: &ClaimWrite,
+    mut claim: ResourceClaim,
+) -> Result<ResourceClaim, WriteError> {
+    if claim.metadata.deletion_timestamp.is_some() {
+        return Err(overtaken(&claim, "got deleted"));
+    }
+    let is_ours = reserved_for(&claim).iter().any(|consumer| consumer.uid == binding.uid);
+    let Some(wanted) = allocation(&write.claim) else { return Err(overtaken(&claim, "got deallocated elsewhere")) };
+    let path = claim_path(&claim);
+    match (allocation(&claim), write.assumed.is_some()) {
+        // It was written before, and the answer was lost.
+        (Some(known), true) if is_ours && is_same(known, wanted) => return Ok(claim),
+        (Some(_), true) => return Err(overtaken(&claim, "got allocated elsewhere")),
+        (None, true) => {
+            let finalizers = claim.metadata.finalizers.get_or_insert_default();
+            if !finalizers.iter().any(|known| known == FINALIZER) {
+                finalizers.push(FINALIZER.to_owned());
+                claim =
+                    api.send_for(&Write::new(Method::PUT, path.clone(), JSON, &claim_body(&claim)), ATTEMPTS).await?;
+            }
+            claim.status.get_or_insert_default().allocation = Some(wanted.clone());
+        }
+        (None, false) => return Err(overtaken(&claim, "got deallocated elsewhere")),
+        (Some(_), false) if is_ours => return Ok(claim),
+        (Some(known), false) => {
+            let since = known.allocation_timestamp.clone().or_else(|| wanted.allocation_timestamp.clone());
+            let status = claim.status.get_or_insert_default();
+            status.allocation.get_or_insert_default().allocation_timestamp = since;
+        }
+    }
+    let ours = reserved_for(&write.claim).iter().find(|consumer| consumer.uid == binding.uid).cloned();
+    claim.status.get_or_insert_default().reserved_for.get_or_insert_default().extend(ours);
+    let path = format!("{path}/status");
     api.send_for(&Write::new(Method::PUT, path, JSON, &claim_body(&claim)), ATTEMPTS).await
+}
+
+/// Whether two allocations are of the same devices for the same requests.
+fn is_same(one: &AllocationResult, other: &AllocationResult) -> bool {
+    let devices = |of: &AllocationResult| {
+        let devices = allocated_devices(of).iter();
+        let names = devices.map(|d| [&d.request, &d.driver, &d.pool, &d.device].map(String::clone));
+        names.zip(allocated_devices(of).iter().map(|d| d.share_id.clone())).collect::<Vec<_>>()
+    };
+    devices(one) == devices(other)
 }
 
 async fn undo_claim(api: &Api, pod_uid: &str, step: &Unreserve) -> Result<(), WriteError> {
@@ -340,5 +449,137 @@ async fn undo_claim(api: &Api, pod_uid: &str, step: &Unreserve) -> Result<(), Wr
             });
             gone(api.send(&Write::new(Method::DELETE, claim_path(claim), JSON, &options), ATTEMPTS).await)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fence::Fence;
+    use crate::testing::{Answer, answering};
+    use plimsoll_core::config::Configuration;
+    use plimsoll_core::engine::{Attempt, Engine, Event, Object};
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    const PATH: &str = "/apis/resource.k8s.io/v1/namespaces/d/resourceclaims/c";
+
+    fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// What a pod is to be written that asks for a device, by a claim or by an extended resource.
+    fn reserved(extended: bool) -> (Binding, ClaimWrite) {
+        let mut engine = Engine::new(&Configuration::default(), 1);
+        let mut tell = |object: Object| engine.apply(Duration::ZERO, Event::Apply(object)).unwrap();
+        let allocatable = json!({ "cpu": "4", "memory": "8Gi", "pods": "10" });
+        tell(Object::Node(read(json!({ "metadata": { "name": "n" }, "status": { "allocatable": allocatable } }))));
+        let class = json!({ "metadata": { "name": "gpu" }, "spec": { "extendedResourceName": "example.com/gpu" } });
+        tell(Object::DeviceClass(read(class)));
+        let pool = json!({ "name": "n", "generation": 1, "resourceSliceCount": 1 });
+        let slice = json!({ "driver": "x.example.com", "nodeName": "n", "pool": pool, "devices": [{ "name": "g0" }] });
+        tell(Object::ResourceSlice(read(json!({ "metadata": { "name": "s" }, "spec": slice }))));
+        tell(Object::ResourceClaim(read(claim("1", json!({})))));
+        let (claims, requests) = match extended {
+            true => (json!([]), json!({ "example.com/gpu": "1" })),
+            false => (json!([{ "name": "c", "resourceClaimName": "c" }]), json!({})),
+        };
+        let containers = json!([{ "name": "c", "resources": { "requests": requests } }]);
+        let pod = json!({ "metadata": { "name": "p", "namespace": "d", "uid": "u" },
+            "spec": { "containers": containers, "resourceClaims": claims } });
+        tell(Object::Pod(read(pod)));
+        let Some(Attempt::Bind { reservation, binding, .. }) = engine.next(Duration::ZERO) else { panic!("it fits") };
+        let mut writes = engine.claim_writes(&reservation, 0.0);
+        (binding, writes.remove(0))
+    }
+
+    fn claim(version: &str, status: Value) -> Value {
+        let exactly = json!({ "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1 });
+        let metadata = json!({ "name": "c", "namespace": "d", "uid": "claim", "resourceVersion": version });
+        let requests = json!([{ "name": "r", "exactly": exactly }]);
+        json!({ "metadata": metadata, "spec": { "devices": { "requests": requests } }, "status": status })
+    }
+
+    fn refusal(code: u16) -> Answer {
+        Answer::Given(code, json!({ "kind": "Status", "message": "no", "code": code }).to_string())
+    }
+
+    /// Writes the claim to a server that holds `kept` under a newer version and refuses older ones; what it was asked.
+    async fn written(kept: Value) -> (Result<ResourceClaim, WriteError>, Vec<String>) {
+        let (binding, write) = reserved(false);
+        let kept = Mutex::new(kept);
+        let (client, asked) = answering(move |method, _, body| {
+            let mut kept = kept.lock().unwrap();
+            if method == "PUT" {
+                if body["metadata"]["resourceVersion"] != kept["metadata"]["resourceVersion"] {
+                    return refusal(409);
+                }
+                let version: u32 = kept["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+                *kept = body.clone();
+                kept["metadata"]["resourceVersion"] = json!((version + 1).to_string());
+            }
+            Answer::Given(200, kept.to_string())
+        });
+        let mut so_far = None;
+        let result = write_claim(&Api::new(client, Fence::open()), &binding, &write, &mut so_far).await;
+        let asked = asked.lock().unwrap().clone();
+        (result.map(|()| so_far.unwrap()), asked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_somebody_else_changed_is_read_afresh() {
+        let (result, asked) = written(claim("5", json!({}))).await;
+        let result = result.unwrap();
+        assert_eq!(reserved_for(&result).len(), 1);
+        assert_eq!(result.metadata.finalizers, Some(vec![FINALIZER.to_owned()]));
+        assert!(allocation(&result).is_some());
+        let (put, get, status) = (format!("PUT {PATH}"), format!("GET {PATH}"), format!("PUT {PATH}/status"));
+        assert_eq!(asked, [put.clone(), get, put, status], "the first one is refused");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_is_no_longer_to_be_had_is_left_alone() {
+        let mut leaving = claim("5", json!({}));
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let mut another = claim("5", json!({}));
+        another["metadata"]["uid"] = json!("another");
+        let device = json!({ "request": "r", "driver": "x.example.com", "pool": "m", "device": "g7" });
+        let elsewhere = claim("5", json!({ "allocation": { "devices": { "results": [device] } } }));
+        for (kept, problem) in [
+            (leaving, "claim d/c got deleted in the meantime"),
+            (another, "claim d/c is another in the meantime"),
+            (elsewhere, "claim d/c got allocated elsewhere in the meantime"),
+        ] {
+            let (result, _) = written(kept).await;
+            assert_eq!(result.unwrap_err().to_string(), problem);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_holds_what_was_to_be_written_is_written() {
+        let (_, write) = reserved(false);
+        let mut kept = serde_json::to_value(&write.claim).unwrap();
+        kept["metadata"]["resourceVersion"] = json!("5");
+        let (result, asked) = written(kept).await;
+        assert_eq!(reserved_for(&result.unwrap()).len(), 1);
+        assert_eq!(asked, [format!("PUT {PATH}"), format!("GET {PATH}")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_made_for_a_pod_is_told_though_the_rest_fails() {
+        let (binding, write) = reserved(true);
+        let (client, _) = answering(|method, path, body| match (method, path.ends_with("/status")) {
+            ("POST", _) => {
+                let mut made = body.clone();
+                (made["metadata"]["name"], made["metadata"]["uid"]) = (json!("made"), json!("m"));
+                Answer::Given(201, made.to_string())
+            }
+            ("PUT", true) => refusal(422),
+            _ => Answer::Given(200, body.to_string()),
+        });
+        let mut so_far = None;
+        let result = write_claim(&Api::new(client, Fence::open()), &binding, &write, &mut so_far).await;
+        assert!(matches!(result, Err(WriteError::Refused { code: 422, .. })), "{result:?}");
+        assert_eq!(so_far.unwrap().metadata.name.as_deref(), Some("made"), "it has to be deleted again");
     }
 }

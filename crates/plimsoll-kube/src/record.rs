@@ -25,6 +25,8 @@ pub enum Kind {
     FailedScheduling,
     /// A pod was removed for a more important one.
     Preempted,
+    /// A pod is bound as soon as its devices are ready.
+    BindingConditionsPending,
 }
 
 impl Kind {
@@ -34,6 +36,7 @@ impl Kind {
             Self::Scheduled => ["Scheduled", "Binding", "Normal"],
             Self::FailedScheduling => ["FailedScheduling", "Scheduling", "Warning"],
             Self::Preempted => ["Preempted", "Preempting", "Normal"],
+            Self::BindingConditionsPending => ["BindingConditionsPending", "Scheduling", "Normal"],
         }
     }
 }

@@ -63,11 +63,18 @@ const WRITE: &[(&str, &str, &[&str])] = &[
     ("", "persistentvolumes", &["patch"]),
     ("", "persistentvolumeclaims", &["patch"]),
     ("events.k8s.io", "events", &["create", "patch"]),
-    ("resource.k8s.io", "resourceclaims", &["update", "patch", "create", "delete"]),
+    ("resource.k8s.io", "resourceclaims", &["update", "patch"]),
     ("resource.k8s.io", "resourceclaims/status", &["update", "patch"]),
-    // No endpoint: since Kubernetes 1.36 it is asked for when a status allocates or reserves.
-    ("resource.k8s.io", "resourceclaims/binding", &["update", "patch"]),
 ];
+
+/// The minor version of Kubernetes 1 from which on pods have devices by extended resources, and `resourceclaims/binding` is asked for.
+const EXTENDED: u32 = 36;
+
+/// What is written for extended resources. From that version on `system:kube-scheduler` grants it.
+const WRITE_EXTENDED: (&str, &str, &[&str]) = ("resource.k8s.io", "resourceclaims", &["create", "delete"]);
+
+/// No endpoint: from that version on it is asked for when a status allocates or reserves.
+const WRITE_BINDING: (&str, &str, &[&str]) = ("resource.k8s.io", "resourceclaims/binding", &["update", "patch"]);
 
 /// What one who only watches has to be allowed.
 pub fn to_read() -> Vec<Right> {
@@ -95,10 +102,19 @@ fn everywhere(verb: &'static str, group: &'static str, resource: &'static str) -
     Right { verb, group, resource, namespace: None, name: None }
 }
 
-/// What one who schedules has to be allowed; with the namespace and the name of its lease, if there is one.
-pub fn to_schedule(lease: Option<(&str, &str)>) -> Vec<Right> {
+/// What is of use to one who schedules, and older servers do not grant with their roles.
+pub fn of_use(minor: u32) -> Vec<Right> {
+    let (group, resource, verbs) = WRITE_EXTENDED;
+    let wanted = verbs.iter().filter(|_| minor < EXTENDED);
+    wanted.map(|verb| everywhere(verb, group, resource)).collect()
+}
+
+/// What one who schedules has to be allowed by an API server of this minor version; with the namespace and the name of its lease, if there
+/// is one.
+pub fn to_schedule(lease: Option<(&str, &str)>, minor: u32) -> Vec<Right> {
     let mut rights = to_read();
-    for (group, resource, verbs) in WRITE {
+    let newer = [WRITE_EXTENDED, WRITE_BINDING];
+    for (group, resource, verbs) in WRITE.iter().chain(newer.iter().filter(|_| minor >= EXTENDED)) {
         rights.extend(verbs.iter().map(|verb| everywhere(verb, group, resource)));
     }
     if let Some((namespace, name)) = lease {
@@ -156,7 +172,8 @@ mod tests {
 
     #[test]
     fn rights_read_as_kubectl_would_have_them() {
-        let words: Vec<_> = to_schedule(Some(("kube-system", "plimsoll"))).iter().map(ToString::to_string).collect();
+        let words: Vec<_> =
+            to_schedule(Some(("kube-system", "plimsoll")), 36).iter().map(ToString::to_string).collect();
         for right in [
             "watch pods",
             "create pods/binding",
@@ -166,6 +183,17 @@ mod tests {
         ] {
             assert!(words.iter().any(|word| word == right), "{right} is not among {words:?}");
         }
+        let older: Vec<_> = to_schedule(None, 35).iter().map(ToString::to_string).collect();
+        for (right, minor) in [
+            ("create resourceclaims.resource.k8s.io", 36),
+            ("delete resourceclaims.resource.k8s.io", 36),
+            ("patch resourceclaims/binding.resource.k8s.io", 36),
+            ("patch resourceclaims/status.resource.k8s.io", 34),
+        ] {
+            assert!(words.iter().any(|word| word == right), "{right} is not among {words:?}");
+            assert_eq!(older.iter().any(|word| word == right), minor < 36, "{right} on 1.35");
+        }
+        assert_eq!((of_use(34).len(), of_use(36).len()), (2, 0));
         assert!(to_read().iter().all(|right| ["list", "watch"].contains(&right.verb)));
     }
 }

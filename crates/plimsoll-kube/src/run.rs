@@ -2,7 +2,9 @@
 
 use crate::api::Api;
 use crate::driver::{Critic, Driver, IN_FLIGHT, Inbox, Input, Settings};
+use crate::extender::Extenders;
 use crate::fence::Fence;
+use crate::flight::Patience;
 use crate::lease::{Election, Elector};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
@@ -25,7 +27,7 @@ use plimsoll_core::engine::Engine;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch as channel};
 use tokio::task::JoinHandle;
@@ -54,12 +56,14 @@ pub struct Parts {
     pub kinds: NodeKinds,
     /// The policies of profiles, with what they count if they are models.
     pub policies: Vec<Ranked>,
-    /// How many bindings may be under way.
+    /// How many bindings may be written at a time.
     pub max_in_flight: usize,
-    /// How long volumes are waited for, by profile.
-    pub patience: Vec<(String, Duration)>,
+    /// How long bindings wait for what others do, by profile.
+    pub patience: Vec<(String, Patience)>,
     /// Where another scheduler does the work: the book into which what would be done is written.
     pub shadow: Option<Box<dyn Write + Send>>,
+    /// Who else is asked about nodes.
+    pub extenders: Option<Extenders>,
     /// Who collects traces, if anybody does.
     pub tracer: Option<Box<dyn Tracer>>,
     /// What a placement that was made is worth, if anybody wants to know.
@@ -89,6 +93,7 @@ impl Parts {
             max_in_flight: IN_FLIGHT,
             patience: Vec::new(),
             shadow: None,
+            extenders: None,
             tracer: None,
             critic: None,
         }
@@ -106,6 +111,9 @@ pub enum RunError {
     Deposed,
 }
 
+/// How long writes may take at the end where no lease ends them: less than a pod is given to end, unless it says otherwise.
+const LAST_WRITES: Duration = Duration::from_secs(25);
+
 /// How long events and conditions may take at the end.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -117,25 +125,35 @@ pub(crate) struct Watches {
     client: Client,
     inbox: Inbox,
     tasks: Vec<JoinHandle<()>>,
-    /// Raised to have the pods read anew.
+    /// Raised to have kinds read anew.
     refresh: channel::Sender<u64>,
+    /// How many kinds those are.
+    refreshed: usize,
 }
 
 impl Watches {
     fn add<K: Watched>(&mut self, fields: Option<&'static str>) {
         // Nobody raises this one.
-        self.add_refreshed::<K>(fields, channel::channel(0).1);
+        self.start::<K>(fields, channel::channel(0).1);
     }
 
-    fn add_refreshed<K: Watched>(&mut self, fields: Option<&'static str>, refresh: channel::Receiver<u64>) {
+    /// Watches a kind that a leader reads anew: what other leaders have written of it decides what is taken.
+    fn add_refreshed<K: Watched>(&mut self, fields: Option<&'static str>) {
+        self.refreshed += 1;
+        self.start::<K>(fields, self.refresh.subscribe());
+    }
+
+    fn start<K: Watched>(&mut self, fields: Option<&'static str>, refresh: channel::Receiver<u64>) {
         let api = kube::Api::<K>::all(self.client.clone());
         self.tasks.push(tokio::spawn(watch(api, fields, self.inbox.clone(), refresh)));
     }
 
-    /// Has the pods read anew: what another leader has bound is known before the first decision.
-    async fn refresh_pods(&self) {
-        // The engine may have ended, which is seen elsewhere.
-        let _ = self.inbox.send(Input::Unsynced).await;
+    /// Has pods, claims and devices read anew: what another leader has bound and allocated is known before the first decision.
+    async fn refresh(&self) {
+        for _ in 0..self.refreshed {
+            // The engine may have ended, which is seen elsewhere.
+            let _ = self.inbox.send(Input::Unsynced).await;
+        }
         self.refresh.send_modify(|times| *times += 1);
     }
 
@@ -146,8 +164,8 @@ impl Watches {
 
     pub(crate) fn all(client: Client, inbox: Inbox) -> Self {
         let refresh = channel::Sender::new(0);
-        let mut watches = Self { client, inbox, tasks: Vec::new(), refresh };
-        watches.add_refreshed::<Pod>(Some(LIVING), watches.refresh.subscribe());
+        let mut watches = Self { client, inbox, tasks: Vec::new(), refresh, refreshed: 0 };
+        watches.add_refreshed::<Pod>(Some(LIVING));
         watches.add::<Node>(None);
         watches.add::<Namespace>(None);
         watches.add::<Service>(None);
@@ -162,8 +180,8 @@ impl Watches {
         watches.add::<CSIDriver>(None);
         watches.add::<CSIStorageCapacity>(None);
         watches.add::<VolumeAttachment>(None);
-        watches.add::<ResourceSlice>(None);
-        watches.add::<ResourceClaim>(None);
+        watches.add_refreshed::<ResourceSlice>(None);
+        watches.add_refreshed::<ResourceClaim>(None);
         watches.add::<DeviceClass>(None);
         watches
     }
@@ -179,7 +197,8 @@ impl Drop for Watches {
 pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), RunError> {
     let metrics = parts.metrics;
     // A shadow never writes, whatever happens: its fence stays closed.
-    let fence = if parts.election.is_some() || parts.shadow.is_some() { Fence::closed() } else { Fence::open() };
+    let is_alone = parts.election.is_none() && parts.shadow.is_none();
+    let fence = if is_alone { Fence::open() } else { Fence::closed() };
     let api = Api::new(parts.client.clone(), fence.clone());
     let (inbox, receiver) = parts.mailbox;
     let (recorder, lanes) = Recorder::new(&api, &inbox, Arc::clone(&metrics), &parts.host);
@@ -198,6 +217,7 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
             world: World::new(parts.kinds),
             policies: parts.policies,
             shadow,
+            extenders: parts.extenders,
             tracer: parts.tracer,
             critic: parts.critic,
         },
@@ -234,13 +254,16 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
                 }
                 led = now;
                 if now {
-                    watches.refresh_pods().await;
+                    watches.refresh().await;
                 }
                 let _ = inbox.send(Input::Leads(now)).await;
             }
         }
     };
     if end.is_ok() {
+        if is_alone {
+            fence.allow_until(Instant::now() + LAST_WRITES);
+        }
         let _ = inbox.send(Input::Stop).await;
         let _ = engine.await;
         // The engine has left its recorder with all that is to be said; only a leader may say it.
@@ -258,4 +281,47 @@ pub async fn run(parts: Parts, mut stop: channel::Receiver<bool>) -> Result<(), 
 fn on_own_thread(driver: Driver, receiver: mpsc::Receiver<Input>) -> JoinHandle<()> {
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || runtime.block_on(driver.run(receiver)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Answer, answering};
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_leader_reads_anew_what_others_may_have_taken() {
+        let (client, asked) = answering(|_, path, _| {
+            if !path.contains("sendInitialEvents") {
+                return Answer::Silence;
+            }
+            let metadata = json!({ "resourceVersion": "7", "annotations": { "k8s.io/initial-events-end": "true" } });
+            let bookmark = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata });
+            Answer::Given(200, format!("{}\n", json!({ "type": "BOOKMARK", "object": bookmark })))
+        });
+        let (inbox, mut receiver) = Inbox::new();
+        let watches = Watches::all(client, inbox);
+        let kinds = watches.kinds();
+        let mut synced = 0;
+        while synced < kinds {
+            synced += usize::from(matches!(receiver.recv().await, Some(Input::Synced)));
+        }
+        watches.refresh().await;
+        let (mut unsynced, mut again) = (0, 0);
+        while again < 3 {
+            match receiver.recv().await {
+                Some(Input::Unsynced) => unsynced += 1,
+                Some(Input::Synced) => again += 1,
+                _ => panic!("there are no objects"),
+            }
+        }
+        assert_eq!(unsynced, 3, "as many are waited for as are read anew");
+        let mut lists: BTreeMap<String, u32> = BTreeMap::new();
+        for asked in asked.lock().unwrap().iter().filter(|asked| asked.contains("sendInitialEvents")) {
+            *lists.entry(asked.split('?').next().unwrap().rsplit('/').next().unwrap().to_owned()).or_default() += 1;
+        }
+        let twice: Vec<_> = lists.iter().filter(|(_, times)| **times == 2).map(|(kind, _)| kind.as_str()).collect();
+        assert_eq!(twice, ["pods", "resourceclaims", "resourceslices"]);
+    }
 }

@@ -3,6 +3,7 @@
 //! What a watch missed while it was cut is found by comparing what is listed anew with what was known: only names and UIDs are kept for that,
 //! the objects themselves are in the engine, in its own form.
 
+use crate::api::said;
 use crate::driver::{Closed, Inbox, Input};
 use futures_util::{StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -175,7 +176,7 @@ impl From<kube::Error> for Cut {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == GONE => Self::Expired,
-            error => Self::Failed(error.to_string()),
+            error => Self::Failed(said(&error)),
         }
     }
 }

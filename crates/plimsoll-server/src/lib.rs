@@ -13,6 +13,7 @@ mod metrics;
 mod nodes;
 mod openapi;
 mod points;
+mod process;
 mod recommendations;
 mod scores;
 mod stage;

@@ -1,6 +1,7 @@
 //! Figures about what is asked and answered.
 
 use crate::Shared;
+use crate::process::Process;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -58,6 +59,7 @@ impl Default for Metrics {
             "Requests refused before they were read, or late",
             Family::clone(&refused),
         );
+        registry.register_collector(Box::new(Process));
         Self { registry, answers, durations, decisions, refused }
     }
 }

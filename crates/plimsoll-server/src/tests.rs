@@ -61,6 +61,7 @@ pub(crate) async fn server(events: Vec<Event>, change: impl FnOnce(&mut App)) ->
             .map(|name| Ranked { profile: name.to_owned(), policy: name.to_owned(), counters: None })
             .into(),
         shadow: None,
+        extenders: None,
         tracer: None,
         critic: None,
     };

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use plimsoll_kube::api::said;
 use plimsoll_kube::rights::{self, Right};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -62,18 +63,28 @@ pub async fn client(config: Config) -> Result<kube::Client> {
     let url = config.cluster_url.clone();
     let client = kube::Client::try_from(config).with_context(|| format!("no client can be made for {url}"))?;
     let version = version_of(&client).await.with_context(|| format!("the API server at {url} does not answer"))?;
-    let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().ok();
-    match (number(&version.major), number(&version.minor)) {
-        (Some(1), Some(minor)) if minor > NEWEST => {
+    match minor(&version) {
+        Some(minor) if minor > NEWEST => {
             tracing::warn!(server = version.git_version, "newer than 1.{NEWEST}, whose rules are followed here");
         }
-        (Some(1), Some(minor)) if minor >= OLDEST => tracing::info!(server = version.git_version, "connected"),
+        Some(minor) if minor >= OLDEST => tracing::info!(server = version.git_version, "connected"),
         _ => bail!(
             "the API server at {url} is {}; 1.{OLDEST} to 1.{NEWEST} are supported: older ones do not serve resource.k8s.io/v1",
             version.git_version
         ),
     }
     Ok(client)
+}
+
+/// The minor version of a Kubernetes 1.
+fn minor(version: &Info) -> Option<u32> {
+    let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().ok();
+    number(&version.minor).filter(|_| number(&version.major) == Some(1))
+}
+
+/// The minor version of an API server that answered before; the newest that is known if it does not say.
+pub async fn minor_of(client: &kube::Client) -> u32 {
+    version_of(client).await.ok().as_ref().and_then(minor).unwrap_or(NEWEST)
 }
 
 /// How often the API server is asked before it counts as unreachable.
@@ -85,7 +96,7 @@ async fn version_of(client: &kube::Client) -> Result<Info, kube::Error> {
     loop {
         match client.apiserver_version().await {
             Err(error) if tries < FIRST_TRIES => {
-                tracing::warn!(%error, "the API server does not answer; it is asked again");
+                tracing::warn!(error = said(&error), "the API server does not answer; it is asked again");
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 tries += 1;
             }
@@ -113,9 +124,26 @@ pub async fn check_rights(client: &kube::Client, needed: Vec<Right>) -> Result<(
             )
         }
         Err(error) => {
-            tracing::warn!(%error, "the API server does not say what this user may do; what it refuses will be told as it happens");
+            let error = said(&error);
+            tracing::warn!(
+                error,
+                "the API server does not say what this user may do; what it refuses will be told as it happens"
+            );
             Ok(())
         }
+    }
+}
+
+/// Says what the API server would refuse that not every scheduler needs.
+pub async fn warn_of_missing(client: &kube::Client, of_use: Vec<Right>) {
+    // One that does not say was told of before.
+    let missing = rights::missing(client, of_use).await.unwrap_or_default();
+    if !missing.is_empty() {
+        let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+        tracing::warn!(
+            missing = missing.join(", "),
+            "pods cannot have devices by extended resources: the API server does not allow what that takes"
+        );
     }
 }
 

@@ -56,11 +56,14 @@ pub fn read_token(option: &str, file: Option<&Path>) -> Result<Option<String>> {
     Ok(Some(text.trim().to_owned()))
 }
 
-/// The configuration in a file, or the defaults if none is named.
+/// The configuration in a file, or the defaults if none is named. Extenders are left out: who reads it this way asks none.
 pub fn read_configuration(path: Option<&PathBuf>) -> Result<Configuration> {
     let Some(path) = path else { return Ok(Configuration::default()) };
     let (name, text) = read_text(path)?;
-    Configuration::parse(&name, &text).with_context(|| format!("{name} is not a valid configuration"))
+    let read = Configuration::parse(&name, &text);
+    let mut configuration = read.with_context(|| format!("{name} is not a valid configuration"))?;
+    configuration.leave_out_extenders();
+    Ok(configuration)
 }
 
 /// Whether standard input is somebody's keyboard.

@@ -244,7 +244,7 @@ fn node_exporter() -> Vec<String> {
 pub struct GuardRails {
     /// How long a model may think of a pod, in milliseconds; then its heuristic decides.
     pub decision_deadline_ms: f64,
-    /// How many bindings may be under way.
+    /// How many bindings may be written at a time.
     pub max_in_flight: usize,
 }
 

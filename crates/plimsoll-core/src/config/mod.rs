@@ -201,6 +201,26 @@ pub struct ExtenderTlsConfig {
 }
 
 impl Configuration {
+    /// Leaves out the extenders, for who does not ask them: the rules then check the resources that were left to them.
+    pub fn leave_out_extenders(&mut self) {
+        let managed = std::mem::take(&mut self.extenders).into_iter().flat_map(|extender| extender.managed_resources);
+        let left: Vec<_> = managed.filter(|resource| resource.ignored_by_scheduler).map(|left| left.name).collect();
+        for profile in &mut self.profiles {
+            profile.args.node_resources_fit.ignored_resources.retain(|name| !left.contains(name));
+        }
+    }
+
+    /// The plugins that profiles name and nothing is made of here, with the profile. They belong to features that are off by default.
+    pub fn unfollowed(&self) -> Vec<(&str, PluginName)> {
+        let mut found = Vec::new();
+        for profile in &self.profiles {
+            let named: PluginSet = ExtensionPoint::ALL.iter().flat_map(|point| profile.plugins.at(*point)).collect();
+            let unfollowed = named.iter().filter(|plugin| plugin.is_unfollowed());
+            found.extend(unfollowed.map(|plugin| (profile.scheduler_name.as_str(), plugin)));
+        }
+        found
+    }
+
     /// Reads the text of a configuration file in YAML or JSON. `source_name` is the file in error messages.
     pub fn parse(source_name: &str, text: &str) -> Result<Self, ConfigErrors> {
         Self::from_document(source_name, Node::parse(text))

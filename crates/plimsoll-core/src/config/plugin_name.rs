@@ -116,6 +116,11 @@ pub enum PluginName {
 }
 
 impl PluginName {
+    /// Whether nothing is made of it here: it belongs to a feature that is off by default.
+    pub const fn is_unfollowed(self) -> bool {
+        matches!(self, Self::GangScheduling | Self::PodGroupPodsCount | Self::TopologyPlacementGenerator)
+    }
+
     /// Every plugin, in alphabetical order.
     pub const ALL: [Self; 23] = [
         Self::DefaultBinder,

@@ -236,9 +236,10 @@ fn decision_agrees(
 fn carry_over(scheduler: &mut Scheduler, pod: PodId, expected: &Answer) -> Result<(), String> {
     if let Some(name) = &expected.selected {
         let node = scheduler.state.node_named(name).ok_or_else(|| format!("selected node {name} does not exist"))?;
-        let reservation = scheduler.reserve(pod, node).map_err(|error| error.to_string())?;
+        let mut reservation = scheduler.reserve(pod, node).map_err(|error| error.to_string())?;
         for write in scheduler.claim_writes(&reservation, 0.0) {
-            scheduler.claim_written(&write, write.claim.clone()).map_err(|error| error.to_string())?;
+            let written = write.claim.clone();
+            scheduler.claim_written(&mut reservation, &write, written).map_err(|error| error.to_string())?;
         }
     } else if let Some(preemption) = &expected.preemption {
         let state = &mut scheduler.state;

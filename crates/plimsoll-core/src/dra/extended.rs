@@ -111,14 +111,24 @@ fn is_sidecar(container: &Container) -> bool {
 
 /// The claim for the pod's extended resources: the one left by an earlier attempt, or one that exists only here.
 pub(super) fn claim_for(pod: &Pod, objects: &DraObjects) -> Arc<ResourceClaim> {
-    let owned = |claim: &&Arc<ResourceClaim>| {
-        claim.metadata.owner_references.iter().flatten().any(|owner| {
-            owner.controller == Some(true)
-                && Some(&owner.name) == pod.metadata.name.as_ref()
-                && Some(&owner.uid) == pod.metadata.uid.as_ref()
-        })
-    };
-    objects.extended_claims().find(owned).cloned().unwrap_or_else(|| Arc::new(in_memory_claim(pod)))
+    let mut claims = objects.extended_claims();
+    let left_over = claims.find(|claim| is_controlled_by(claim, pod)).cloned();
+    left_over.unwrap_or_else(|| Arc::new(in_memory_claim(pod)))
+}
+
+/// Whether a claim was made for extended resources.
+pub fn is_extended_claim(claim: &ResourceClaim) -> bool {
+    let annotations = claim.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(EXTENDED_RESOURCE_ANNOTATION)).is_some_and(|value| value == "true")
+}
+
+/// Whether a claim was made for the pod.
+pub fn is_controlled_by(claim: &ResourceClaim, pod: &Pod) -> bool {
+    claim.metadata.owner_references.iter().flatten().any(|owner| {
+        owner.controller == Some(true)
+            && Some(&owner.name) == pod.metadata.name.as_ref()
+            && Some(&owner.uid) == pod.metadata.uid.as_ref()
+    })
 }
 
 fn in_memory_claim(pod: &Pod) -> ResourceClaim {

@@ -26,6 +26,6 @@ mod slices;
 #[cfg(test)]
 mod tests;
 
-pub use extended::is_extended_resource;
+pub use extended::{is_controlled_by, is_extended_claim, is_extended_resource};
 pub use node::{NodeSelector, NodeView, PlainNode};
 pub use objects::{DEVICE_CLASS_RESOURCE_PREFIX, DraObjects, ObjectError};

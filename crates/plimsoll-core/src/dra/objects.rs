@@ -7,6 +7,7 @@ use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use rustc_hash::FxHashMap;
 
 use super::capacity::{Amounts, add_amounts, subtract_amounts};
+use super::extended::is_extended_claim;
 use super::memo::{Memo, Memory, NodePools};
 use super::node::NodeView;
 use super::pools::{Pool, gather};
@@ -46,6 +47,8 @@ pub struct DraObjects {
     classes: BTreeMap<String, Arc<DeviceClass>>,
     resource_classes: BTreeMap<String, Arc<DeviceClass>>,
     allocated: Allocated,
+    /// The time, in seconds since 1970, as a driver told it last: devices may take only so long to become ready.
+    pub now_s: f64,
     pub(super) memo: Memo,
 }
 
@@ -181,13 +184,16 @@ impl DraObjects {
         self.keys.release(&slice.pool);
     }
 
-    /// Adds or replaces a claim; one that cannot be read is not there.
+    /// Adds or replaces a claim; one that cannot be read is not there. What is older than what is known changes nothing: a watch
+    /// may tell late of a claim from before our own write.
     pub fn upsert_claim(&mut self, claim: ResourceClaim) -> Result<(), ObjectError> {
         let key = claim_key(&claim);
+        if self.claims.get(&key).is_some_and(|known| is_older(&claim, known)) {
+            return Ok(());
+        }
         self.delete_claim(&key.0, &key.1);
         self.count_claim(&claim, true)?;
-        let annotations = claim.metadata.annotations.as_ref();
-        if annotations.and_then(|all| all.get(EXTENDED_RESOURCE_ANNOTATION)).is_some_and(|value| value == "true") {
+        if is_extended_claim(&claim) {
             self.extended.insert(key.clone());
         }
         self.claims.insert(key, Arc::new(claim));
@@ -238,9 +244,21 @@ impl DraObjects {
         }
     }
 
-    /// Takes note that an assumed claim has been written.
-    pub fn confirm_claim(&mut self, assumed_uid: &str, claim: ResourceClaim) -> Result<(), ObjectError> {
-        self.forget_claim(assumed_uid);
+    /// Takes note that a claim has been written, which was assumed under `assumed_uid` if it was. With `is_new` it was made.
+    pub fn confirm_claim(
+        &mut self,
+        assumed_uid: Option<&str>,
+        claim: ResourceClaim,
+        is_new: bool,
+    ) -> Result<(), ObjectError> {
+        if let Some(uid) = assumed_uid {
+            self.forget_claim(uid);
+        }
+        let known = self.claims.get(&claim_key(&claim));
+        // One that a watch has told to be gone does not come back by our answer.
+        if !is_new && known.is_none_or(|known| known.metadata.uid != claim.metadata.uid) {
+            return Ok(());
+        }
         self.upsert_claim(claim)
     }
 
@@ -412,6 +430,13 @@ impl Keys {
 fn claim_key(claim: &ResourceClaim) -> (String, String) {
     let metadata = &claim.metadata;
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+}
+
+/// Whether a claim is an earlier state of the other.
+fn is_older(claim: &ResourceClaim, than: &ResourceClaim) -> bool {
+    let version = |claim: &ResourceClaim| claim.metadata.resource_version.as_deref()?.parse::<u64>().ok();
+    claim.metadata.uid == than.metadata.uid
+        && matches!((version(claim), version(than)), (Some(this), Some(other)) if this < other)
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use k8s_openapi::api::resource::v1::ResourceClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 
-use super::claims::{allocation, consumer, is_reserved_for};
+use super::claims::{Readiness, allocated_devices, allocation, consumer, is_reserved_for, is_timed_out, readiness};
 use super::extended::IN_MEMORY_CLAIM;
 use super::objects::DraObjects;
-use super::plugin::{PodState, Status};
+use super::plugin::{PodState, Status, Timing};
 use crate::framework::Code;
 
 /// Keeps an allocated claim from being deleted.
@@ -19,6 +19,8 @@ pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// A claim as it has to be written before the pod is bound.
 #[derive(Debug, Clone)]
 pub struct ClaimWrite {
+    /// Which of the pod's claims it is.
+    pub(super) index: usize,
     /// The claim, allocated and reserved for the pod.
     pub claim: ResourceClaim,
     /// The identifier under which its devices are assumed to be taken; forget it once the claim is written.
@@ -106,9 +108,48 @@ pub fn pre_bind(state: &PodState, pod: &Pod, node: &str, now_s: f64) -> Vec<Clai
         if create {
             (claim.metadata.name, claim.metadata.uid) = (None, None);
         }
-        writes.push(ClaimWrite { claim, assumed, create: create.then(|| mappings.cloned().unwrap_or_default()) });
+        let create = create.then(|| mappings.cloned().unwrap_or_default());
+        writes.push(ClaimWrite { index: i, claim, assumed, create });
     }
     writes
+}
+
+/// Takes note of what was written of a claim: what [`unreserve`] has to undo.
+pub fn record_written(state: &mut PodState, write: &ClaimWrite, written: Arc<ResourceClaim>) {
+    if let Some(of_claim) = state.claims.get_mut(write.index) {
+        (of_claim.claim, of_claim.allocated) = (written, None);
+    }
+}
+
+/// Whether a driver wants to be waited for before the pod is bound.
+pub fn has_binding_conditions(state: &PodState) -> bool {
+    let allocations = state.claims.iter().filter_map(|of_claim| allocation(&of_claim.claim));
+    let mut devices = allocations.flat_map(allocated_devices);
+    devices.any(|device| device.binding_conditions.as_ref().is_some_and(|wanted| !wanted.is_empty()))
+}
+
+/// Whether all devices are ready, by the claims as they are now; an error if one will not be.
+pub fn ready(objects: &DraObjects, state: &PodState, timing: Timing) -> Result<bool, String> {
+    for of_claim in &state.claims {
+        let metadata = &of_claim.claim.metadata;
+        let (namespace, name) =
+            (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
+        // The node has the extended resources itself.
+        if name == IN_MEMORY_CLAIM {
+            continue;
+        }
+        let missing = || format!("could not find ResourceClaim \"{namespace}/{name}\"");
+        let claim = objects.claim(namespace, name).ok_or_else(missing)?;
+        match readiness(claim) {
+            Readiness::Ready => {}
+            Readiness::Waiting if is_timed_out(claim, timing.now_s, timing.binding_timeout_s) => {
+                return Err(format!("device binding timeout: claim={name}"));
+            }
+            Readiness::Waiting => return Ok(false),
+            Readiness::Failed(problem) => return Err(problem),
+        }
+    }
+    Ok(true)
 }
 
 /// Gives back what [`reserve`] took; the rest is for the caller to undo.

@@ -2,6 +2,7 @@
 
 use super::change::{Changed, NodeMarks, node_actions};
 use super::{Engine, EngineError, Event, Object};
+use crate::dra::is_extended_claim;
 use crate::model::ControllerKind;
 use crate::queue::{self, ActionType, EventResource};
 use crate::storage::Change;
@@ -67,7 +68,8 @@ impl Engine {
                 let name = (claim.metadata.namespace.clone(), claim.metadata.name.clone());
                 let old = self.resource_claim(&name);
                 self.scheduler.state.apply_resource_claim(&claim)?;
-                self.tell_claim(now, old, Some(Arc::new(*claim)));
+                let new = self.resource_claim(&name);
+                self.tell_claim(now, old, new);
             }
             Object::DeviceClass(class) => {
                 let old = state.dra.class(name_of(&class.metadata)).cloned();
@@ -131,7 +133,10 @@ impl Engine {
                 let old = self.resource_claim(&name);
                 let (namespace, name) = (namespace_of(&claim.metadata), name_of(&claim.metadata));
                 self.scheduler.state.delete_resource_claim(namespace, name);
-                self.tell_claim(now, old, None);
+                // Devices come free before their claim may go; only what was left over concerns somebody.
+                if old.as_deref().is_some_and(is_extended_claim) {
+                    self.tell_claim(now, old, None);
+                }
             }
             Object::DeviceClass(class) => {
                 let old: Option<Arc<DeviceClass>> = state.dra.class(name_of(&class.metadata)).cloned();
@@ -191,6 +196,10 @@ impl Engine {
         old: Option<Arc<ResourceClaim>>,
         new: Option<Arc<ResourceClaim>>,
     ) {
+        // What is known was newer than what came.
+        if old.as_ref().zip(new.as_ref()).is_some_and(|(old, new)| Arc::ptr_eq(old, new)) {
+            return;
+        }
         self.tell_change(now, EventResource::ResourceClaim, Some(Change { old, new }), Changed::ResourceClaim);
     }
 

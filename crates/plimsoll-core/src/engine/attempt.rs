@@ -87,6 +87,9 @@ pub enum AttemptError {
     /// What was decided could not be taken.
     #[error(transparent)]
     Reserve(#[from] ReserveError),
+    /// An extender could not be asked, or failed.
+    #[error("{0}")]
+    Extender(String),
 }
 
 /// What kube-scheduler says of a cluster without nodes.
@@ -128,7 +131,13 @@ impl Engine {
     /// As [`Self::next`], but the policy is not asked: where nodes are feasible, the question comes back to be answered from
     /// outside. Nothing else may be done with the engine in between.
     pub fn ask(&mut self, now: Duration) -> Option<Asked> {
+        self.ask_after(now, |_, _| ())
+    }
+
+    /// As [`Self::ask`]; before the pod is looked at, somebody may look at all as it is.
+    pub fn ask_after(&mut self, now: Duration, look: impl FnOnce(&mut Scheduler, &PodRef)) -> Option<Asked> {
         let (key, pod) = self.pop(now)?;
+        look(&mut self.scheduler, &pod);
         Some(match self.scheduler.consider(key.pod) {
             Ok(Considered::Choose(nodes)) => Asked::Choose(Question { key, pod, nodes }),
             Ok(Considered::Decided(decision)) => Asked::Attempt(self.follow(now, key, pod, Ok(decision))),
@@ -149,9 +158,35 @@ impl Engine {
         self.follow(now, key, pod, decision)
     }
 
+    /// Answers a question of [`Self::ask`] with some of its nodes: the pod's policy chooses, with points on top, one entry a node.
+    pub fn answer_among(&mut self, now: Duration, question: Question, nodes: &[NodeId], points: &[f64]) -> Attempt {
+        let Question { key, pod, .. } = question;
+        let decision = self.scheduler.choose(key.pod, nodes, points);
+        self.follow(now, key, pod, decision)
+    }
+
+    /// Answers a question of [`Self::ask`] with none of its nodes; an extender refuses each for a reason.
+    pub fn answer_none(&mut self, now: Duration, question: Question, reasons: Vec<String>) -> Attempt {
+        let Question { key, pod, .. } = question;
+        match self.scheduler.refuse(key.pod, reasons) {
+            Ok(Decision::Wait { plugins, preemption }) => {
+                let rejectors = Rejectors { unschedulable: plugins, extender: true, ..Rejectors::default() };
+                self.wait(now, key, pod, rejectors, preemption)
+            }
+            decision => self.follow(now, key, pod, decision),
+        }
+    }
+
+    /// A question of [`Self::ask`] could not be answered.
+    pub fn answer_failed(&mut self, now: Duration, question: Question, problem: String) -> Attempt {
+        let Question { key, pod, .. } = question;
+        self.fail(now, key, pod, AttemptError::Extender(problem))
+    }
+
     /// Takes the most urgent pod that is ready out of the queue.
     fn pop(&mut self, now: Duration) -> Option<(QueueKey, PodRef)> {
         self.flush(now);
+        self.scheduler.state.dra.now_s = now.as_secs_f64();
         loop {
             let key = self.queue.pop()?;
             let is_current = self.keys.get(&key.pod) == Some(&key);
@@ -206,9 +241,12 @@ impl Engine {
                 Ok(reservation) => self.start_binding(key, pod, reservation, (feasible, ties)),
                 Err(error) => self.fail(now, key, pod, error.into()),
             },
-            Ok(Decision::Wait { plugins, preemption }) => self.wait(now, key, pod, plugins, preemption),
+            Ok(Decision::Wait { plugins, preemption }) => {
+                let rejectors = Rejectors { unschedulable: plugins, ..Rejectors::default() };
+                self.wait(now, key, pod, rejectors, preemption)
+            }
             Err(DecisionError::NoNodes(_)) => {
-                self.put_back(now, key, PluginSet::EMPTY, &Nomination::None, NO_NODES);
+                self.put_back(now, key, Rejectors::default(), &Nomination::None, NO_NODES);
                 let (plugins, nomination) = (PluginSet::EMPTY, Nomination::None);
                 Attempt::Wait { pod, message: NO_NODES.into(), plugins, nomination, preemption: None, release: None }
             }
@@ -224,6 +262,7 @@ impl Engine {
         (feasible, ties): (usize, usize),
     ) -> Attempt {
         self.queue.remove_nomination(key);
+        self.queue.stop_listening(key);
         self.messages.remove(&key);
         self.binding.insert(reservation.uid.clone(), key);
         let node = self.state().node_name(reservation.node).to_owned();
@@ -237,7 +276,7 @@ impl Engine {
         now: Duration,
         key: QueueKey,
         pod: PodRef,
-        plugins: PluginSet,
+        rejectors: Rejectors,
         preemption: Option<Preemption>,
     ) -> Attempt {
         let keeps = self.scheduler.keeps_nomination();
@@ -250,28 +289,27 @@ impl Engine {
             None if keeps => Nomination::FromStatus,
             None => Nomination::None,
         };
-        self.put_back(now, key, plugins, &nomination, &message);
-        Attempt::Wait { pod, message, plugins, nomination, preemption, release }
+        self.put_back(now, key, rejectors, &nomination, &message);
+        Attempt::Wait { pod, message, plugins: rejectors.unschedulable, nomination, preemption, release }
     }
 
     fn fail(&mut self, now: Duration, key: QueueKey, pod: PodRef, error: AttemptError) -> Attempt {
-        self.put_back(now, key, PluginSet::EMPTY, &Nomination::None, &error.to_string());
+        self.put_back(now, key, Rejectors::default(), &Nomination::None, &error.to_string());
         Attempt::Failed { pod, error }
     }
 
-    /// Puts a pod back that was tried in vain. Without plugins that refused it, it failed by an error.
+    /// Puts a pod back that was tried in vain. With nobody who refused it, it failed by an error.
     fn put_back(
         &mut self,
         now: Duration,
         key: QueueKey,
-        plugins: PluginSet,
+        rejectors: Rejectors,
         nomination: &Nomination<String>,
         message: &str,
     ) {
         if !message.is_empty() {
             self.messages.insert(key, message.to_owned());
         }
-        let rejectors = Rejectors { unschedulable: plugins, ..Rejectors::default() };
         let (queue, hints) = self.parts();
         // It was popped just now, so it is in flight.
         let _ = queue.add_unschedulable(now, key, rejectors, &hints);
@@ -289,6 +327,9 @@ impl Engine {
 
     /// Takes note of a preemption: until the victims leave the pod is not tried again.
     fn evict(&mut self, key: QueueKey, preemption: &Preemption) -> Eviction {
+        if self.spares_victims && !self.preemptors.insert(key) {
+            self.queue.be_patient(key);
+        }
         let unnominated = self.end_lesser_nominations(key, preemption.node);
         let victims: Vec<_> = preemption.victims.iter().filter_map(|&victim| self.pod_ref(victim)).collect();
         self.victims.insert(key, victims.iter().map(|victim| victim.uid.as_str().into()).collect());
@@ -297,12 +338,13 @@ impl Engine {
         Eviction { node: self.state().node_name(preemption.node).to_owned(), victims, unnominated }
     }
 
-    /// Less important pods may no longer hope for a node.
+    /// Less important pods may no longer hope for a node; those of other schedulers are for those to tell.
     fn end_lesser_nominations(&mut self, key: QueueKey, node: NodeId) -> Vec<PodRef> {
         let state = self.state();
         let priority = |id: PodId| state.pod(id).map(|pod| state.shape_of(pod).shape.priority);
         let nominated = state.node(node).map(|node| state.nominated_on(node.spec.name)).unwrap_or_default();
-        let lesser: Vec<_> = nominated.iter().copied().filter(|&id| priority(id) < priority(key.pod)).collect();
+        let is_lesser = |id: &PodId| self.keys.contains_key(id) && priority(*id) < priority(key.pod);
+        let lesser: Vec<_> = nominated.iter().copied().filter(is_lesser).collect();
         for &id in &lesser {
             if let Some(&key) = self.keys.get(&id) {
                 self.queue.nominate(key, Nomination::None);
@@ -338,6 +380,11 @@ impl Engine {
         let is_current = self.keys.get(&key.pod) == Some(&key);
         let old = self.view(key.pod).filter(|old| is_current && old.assigned);
         let undo = match old {
+            None if self.is_bound(&reservation) => {
+                // Somebody else has bound it, and what its claims have is in use.
+                let _ = self.scheduler.release(reservation);
+                Vec::new()
+            }
             None => self.scheduler.release(reservation),
             Some(old) => {
                 let undo = self.scheduler.unreserve(reservation);
@@ -346,10 +393,15 @@ impl Engine {
             }
         };
         if is_current {
-            self.put_back(now, key, PluginSet::EMPTY, &Nomination::None, "");
+            self.put_back(now, key, Rejectors::default(), &Nomination::None, "");
         } else {
             self.queue.done(key);
         }
         undo
+    }
+
+    fn is_bound(&self, reservation: &Reservation) -> bool {
+        let pod = self.state().pod_id(&reservation.uid).and_then(|id| self.state().pod(id));
+        pod.is_some_and(|pod| pod.phase == Phase::Bound)
     }
 }

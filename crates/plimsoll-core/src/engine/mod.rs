@@ -32,7 +32,7 @@ use crate::storage::reservation::VolumeReservation;
 use change::{Changed, NodeMarks, PodView};
 use hints::{PluginHints, ProfileHints, Victims};
 use k8s_openapi::api::resource::v1::ResourceClaim;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,6 +123,9 @@ pub struct Engine {
     words_messages: bool,
     /// How many pods of the queue are shown: as many as the driver says, and as the policies look at.
     shown: (usize, usize),
+    /// Whether a pod that has others removed time and again has to wait in between, and the pods that had others removed.
+    spares_victims: bool,
+    preemptors: FxHashSet<QueueKey>,
 }
 
 impl Engine {
@@ -144,6 +147,8 @@ impl Engine {
             messages: FxHashMap::default(),
             words_messages: true,
             shown: (1, 1),
+            spares_victims: false,
+            preemptors: FxHashSet::default(),
         }
     }
 
@@ -174,21 +179,29 @@ impl Engine {
         self.words_messages = words;
     }
 
+    /// Whether a pod that has others removed a second time, since somebody else took the room, waits for its backoff from then on.
+    /// kube-scheduler, which thinks itself alone, tries it at once.
+    pub fn set_spares_victims(&mut self, spares: bool) {
+        self.spares_victims = spares;
+    }
+
     /// The claims to write before a pod is bound. `now_s` is the time, in seconds since 1970.
     pub fn claim_writes(&self, reservation: &Reservation, now_s: f64) -> Vec<ClaimWrite> {
         self.scheduler.claim_writes(reservation, now_s)
     }
 
-    /// A claim was written: `written` is what the API server answered.
+    /// A claim was written for a reservation, as far as it went: `written` is what the API server answered last. A binding that fails
+    /// then has it undone.
     pub fn claim_written(
         &mut self,
         now: Duration,
+        reservation: &mut Reservation,
         write: &ClaimWrite,
         written: ResourceClaim,
     ) -> Result<(), EngineError> {
         let name = (written.metadata.namespace.clone(), written.metadata.name.clone());
         let old = self.resource_claim(&name);
-        self.scheduler.claim_written(write, written)?;
+        self.scheduler.claim_written(reservation, write, written)?;
         let new = self.resource_claim(&name);
         self.tell_claim(now, old, new);
         Ok(())
@@ -199,6 +212,11 @@ impl Engine {
         let state = self.state();
         let at = state.node(node).ok_or_else(|| format!("node {} is gone", state.node_name(node)))?;
         volumes.is_complete(&state.storage, &DetachedNode::new(state, at))
+    }
+
+    /// Whether the devices of a placement, whose claims are written, are ready; an error means that the pod has to be tried again.
+    pub fn devices_ready(&self, reservation: &Reservation, now: Duration, timeout: Duration) -> Result<bool, String> {
+        self.scheduler.devices_ready(reservation, now.as_secs_f64(), timeout.as_secs_f64())
     }
 
     /// When time alone makes a pod ready, for a driver to whom [`Self::next`] gave nothing.

@@ -2,6 +2,7 @@
 
 use super::change::{Changed, PodView, pod_actions};
 use super::{Engine, EngineError, QueueKey};
+use crate::model::Sym;
 use crate::queue::{self, ActionType, EventResource, PodFields};
 use crate::state::{Phase, PodId, pod_key};
 use k8s_openapi::api::core::v1::Pod;
@@ -25,11 +26,13 @@ impl Engine {
             _ => {}
         }
         let old = known.and_then(|id| self.view(id));
+        let nominated = known.and_then(|id| self.state().pod(id)).and_then(|pod| pod.nominated);
         let Some(id) = self.scheduler.state.apply_pod(object)? else { return Ok(()) };
         match old {
             Some(old) if is_bound && old_phase == Some(Phase::Bound) => self.update_bound(now, id, old),
             _ if is_bound => self.add_bound(now, id),
             Some(old) if self.keys.contains_key(&id) => self.update_pending(now, id, old),
+            Some(old) if !self.is_ours(id) => self.update_of_others(now, id, old, nominated),
             _ => self.add_pending(now, id),
         }
         Ok(())
@@ -40,11 +43,11 @@ impl Engine {
         let uid = pod_key(&object.metadata);
         let Some(id) = self.state().pod_id(&uid) else { return };
         let Some(old) = self.view(id) else { return };
-        let is_ours = self.take_from_queue(id);
+        self.take_from_queue(id);
         self.scheduler.state.delete_pod(&uid);
         if old.assigned {
             self.tell_left(now, old);
-        } else if is_ours && old.nominated {
+        } else if old.nominated {
             self.tell_nomination_ended(now, old);
         }
     }
@@ -64,13 +67,24 @@ impl Engine {
         }
     }
 
-    /// A pod to be placed is new; one that waits for another scheduler concerns nobody yet.
-    fn add_pending(&mut self, now: Duration, id: PodId) {
-        let ours = self.state().pod(id).is_some_and(|pod| {
+    /// Whether a pod is for one of our profiles to place.
+    fn is_ours(&self, id: PodId) -> bool {
+        self.state().pod(id).is_some_and(|pod| {
             let name = self.state().shape_of(pod).shape.scheduler_name;
             self.profiles.iter().any(|profile| profile.name == name)
-        });
-        if let Some(fields) = self.fields(id).filter(|_| ours) {
+        })
+    }
+
+    /// A pod that waits for another scheduler concerns others only as far as a node is kept for it.
+    fn update_of_others(&mut self, now: Duration, id: PodId, old: PodView, nominated: Option<Sym>) {
+        if nominated.is_some() && self.state().pod(id).is_some_and(|pod| pod.nominated != nominated) {
+            self.tell_nomination_ended(now, old);
+        }
+    }
+
+    /// A pod to be placed is new; of one that waits for another scheduler, the state knows whether a node is kept for it.
+    fn add_pending(&mut self, now: Duration, id: PodId) {
+        if let Some(fields) = self.fields(id).filter(|_| self.is_ours(id)) {
             self.next_serial += 1;
             let key = QueueKey { serial: self.next_serial, pod: id };
             self.keys.insert(id, key);
@@ -121,6 +135,7 @@ impl Engine {
         self.queue.delete(key);
         self.messages.remove(&key);
         self.victims.remove(&key);
+        self.preemptors.remove(&key);
         true
     }
 
@@ -140,14 +155,17 @@ impl Engine {
     }
 
     /// What the queue needs of a pod, as the API server tells it. Asked right after the event.
-    fn fields(&self, id: PodId) -> Option<PodFields<crate::model::Sym>> {
+    fn fields(&self, id: PodId) -> Option<PodFields<Sym>> {
         let pod = self.state().pod(id)?;
         Some(PodFields { priority: self.state().shape_of(pod).shape.priority, nominated_node: pod.nominated })
     }
 
-    /// Has the state keep nodes for the pods that the queue says: it knows of nominations that are not written yet.
+    /// Has the state keep nodes for the pods that the queue says: it knows of nominations that are not written yet. Of pods of other
+    /// schedulers what their status says holds.
     pub(super) fn follow_nomination(&mut self, id: PodId) {
-        let nominated = self.keys.get(&id).and_then(|key| self.queue.nominated_node(*key));
-        self.scheduler.state.nominate(id, nominated);
+        if let Some(key) = self.keys.get(&id) {
+            let nominated = self.queue.nominated_node(*key);
+            self.scheduler.state.nominate(id, nominated);
+        }
     }
 }

@@ -1,14 +1,16 @@
 //! DynamicResources: a pod goes where the devices its claims ask for are, or are free.
 
-use crate::config::PluginName;
+use crate::config::{DynamicResourcesArgs, PluginName};
 use crate::dra::NodeView;
 use crate::dra::plugin::{self, PodState, Status as DraStatus, Timing};
 use crate::framework::{Cycle, Plugin, PreFilter, Refusal, Status};
 use crate::state::{ClusterState, Node, NodeId};
 use std::cell::RefCell;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DynamicResources {
+    /// How many seconds devices may take to become ready.
+    binding_timeout_s: f64,
     /// What is known of the pod's claims; a node that is judged adds what the pod would get there.
     prepared: RefCell<Option<Box<PodState>>>,
 }
@@ -36,6 +38,10 @@ impl NodeView for DeviceNode<'_> {
 }
 
 impl DynamicResources {
+    pub fn new(args: &DynamicResourcesArgs) -> Self {
+        Self { binding_timeout_s: args.binding_timeout.as_secs_f64(), prepared: RefCell::default() }
+    }
+
     fn check(&self, cycle: &Cycle<'_>, node: &Node) -> Result<(), DraStatus> {
         let mut prepared = self.prepared.borrow_mut();
         let (Some(prepared), Some(pod)) = (prepared.as_deref_mut(), cycle.pod.object.as_deref()) else {
@@ -55,7 +61,8 @@ impl Plugin for DynamicResources {
         *prepared = None;
         // The whole object is kept for pods that claim devices, by claims or by extended resources.
         let Some(pod) = cycle.pod.object.as_deref() else { return PreFilter::Skip };
-        match plugin::pre_filter(pod, &cycle.state.dra, Timing::default()) {
+        let timing = Timing { now_s: cycle.state.dra.now_s, binding_timeout_s: self.binding_timeout_s };
+        match plugin::pre_filter(pod, &cycle.state.dra, timing) {
             plugin::PreFilter::Skip => PreFilter::Skip,
             plugin::PreFilter::Rejected(status) => {
                 PreFilter::Reject(Status::new(status.code, PluginName::DynamicResources, status.reason))

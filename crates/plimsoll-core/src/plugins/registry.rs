@@ -46,7 +46,7 @@ pub fn build(profile: &Profile, state: &mut ClusterState) -> Rules {
 /// A plugin that filters or scores; the others take part elsewhere.
 fn make(name: PluginName, args: &PluginArgs, state: &mut ClusterState) -> Option<Box<dyn Plugin>> {
     Some(match name {
-        PluginName::DynamicResources => Box::new(DynamicResources::default()),
+        PluginName::DynamicResources => Box::new(DynamicResources::new(&args.dynamic_resources)),
         PluginName::ImageLocality => Box::new(ImageLocality),
         PluginName::InterPodAffinity => Box::new(InterPodAffinity::new(&args.inter_pod_affinity)),
         PluginName::NodeAffinity => Box::new(NodeAffinity::new(&args.node_affinity, state)),

@@ -1,9 +1,9 @@
 //! Pods that were popped and have not come back, and the events they missed meanwhile.
 //!
 //! One log serves all of them: a pod remembers where in the log it was popped, and an event is forgotten
-//! when no pod in flight is older than it.
+//! when no pod that may ask for it is older than it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
@@ -27,6 +27,8 @@ pub(super) struct InFlight<K, O> {
     popped_at: FxHashMap<K, u64>,
     /// The pods by when they were popped.
     pods: BTreeMap<u64, K>,
+    /// When those were popped that may ask what they missed.
+    listening: BTreeSet<u64>,
     log: VecDeque<(u64, Missed<K, O>)>,
     /// The next position in the log.
     next: u64,
@@ -34,7 +36,13 @@ pub(super) struct InFlight<K, O> {
 
 impl<K, O> Default for InFlight<K, O> {
     fn default() -> Self {
-        Self { popped_at: FxHashMap::default(), pods: BTreeMap::new(), log: VecDeque::new(), next: 0 }
+        Self {
+            popped_at: FxHashMap::default(),
+            pods: BTreeMap::new(),
+            listening: BTreeSet::new(),
+            log: VecDeque::new(),
+            next: 0,
+        }
     }
 }
 
@@ -42,14 +50,16 @@ impl<K: Copy + Eq + Hash, O> InFlight<K, O> {
     pub fn start(&mut self, pod: K) {
         let position = self.advance();
         self.pods.insert(position, pod);
+        self.listening.insert(position);
         if let Some(earlier) = self.popped_at.insert(pod, position) {
             self.pods.remove(&earlier);
+            self.listening.remove(&earlier);
         }
     }
 
     /// Remembers `missed` if there is a pod that may ask for it.
     pub fn record(&mut self, missed: impl FnOnce() -> Missed<K, O>) {
-        if !self.pods.is_empty() {
+        if !self.listening.is_empty() {
             let position = self.advance();
             self.log.push_back((position, missed()));
         }
@@ -57,18 +67,32 @@ impl<K: Copy + Eq + Hash, O> InFlight<K, O> {
 
     /// What happened since `pod` was popped, in order.
     pub fn missed_by(&self, pod: K) -> impl Iterator<Item = &Missed<K, O>> {
-        let from = match self.popped_at.get(&pod) {
+        let from = match self.popped_at.get(&pod).filter(|start| self.listening.contains(start)) {
             Some(start) => self.log.partition_point(|(position, _)| position < start),
             None => self.log.len(),
         };
         self.log.range(from..).map(|(_, missed)| missed)
     }
 
+    /// The pod stays in flight, and will not ask what it missed.
+    pub fn stop_listening(&mut self, pod: K) {
+        if let Some(start) = self.popped_at.get(&pod) {
+            self.listening.remove(start);
+            self.forget();
+        }
+    }
+
     pub fn finish(&mut self, pod: K) {
         if let Some(start) = self.popped_at.remove(&pod) {
             self.pods.remove(&start);
+            self.listening.remove(&start);
         }
-        let oldest = self.pods.first_key_value().map_or(u64::MAX, |(position, _)| *position);
+        self.forget();
+    }
+
+    /// Forgets what nobody can ask for.
+    fn forget(&mut self) {
+        let oldest = self.listening.first().copied().unwrap_or(u64::MAX);
         while self.log.front().is_some_and(|(position, _)| *position < oldest) {
             self.log.pop_front();
         }

@@ -175,6 +175,19 @@ where
         Some(key)
     }
 
+    /// From now on a pod waits for its backoff to end, though there be nothing else to do.
+    pub fn be_patient(&mut self, key: K) {
+        if let Some(Entry { mut pod, place }) = self.places.detach(key) {
+            pod.is_patient = true;
+            self.places.attach(key, pod, place);
+        }
+    }
+
+    /// A pod in flight is about to be bound: should that fail, it failed by an error, and is tried again whatever happened meanwhile.
+    pub fn stop_listening(&mut self, key: K) {
+        self.in_flight.stop_listening(key);
+    }
+
     /// Ends the attempt of a pod in flight that does not come back: it is bound, or gone.
     pub fn done(&mut self, key: K) {
         if self.place(key) == Some(Place::InFlight) {
@@ -387,6 +400,12 @@ where
         self.places.gated()
     }
 
+    /// How many events are remembered for pods in flight.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> usize {
+        self.in_flight.remembered()
+    }
+
     /// Whether there is no pod at all, not even in flight.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
@@ -397,12 +416,12 @@ where
         self.cycle
     }
 
-    /// Moves unschedulable pods without asking those who rejected them, and has pods in flight do the same.
     /// How many pods came to which place so far, and why.
     pub fn incoming(&self) -> Vec<(Place, Cause, u64)> {
         self.incoming.all()
     }
 
+    /// Moves unschedulable pods without asking those who rejected them, and has pods in flight do the same.
     fn move_anyway(&mut self, now: Duration, keys: &[K], cause: Cause, hints: &impl Hints<K, O>) -> usize {
         let mut moved = 0;
         for &key in keys {

@@ -46,7 +46,7 @@ pub(super) struct Places<K, N> {
     active: BTreeMap<Urgency, K>,
     /// Pods that were rejected, by the end of their backoff.
     backoff: BTreeMap<(Duration, Urgency), K>,
-    /// Pods whose attempt failed by an error. They are never popped early, to spare whatever fails.
+    /// Pods whose attempt failed by an error, or that wait in any case. They are never popped early, to spare whatever fails.
     error_backoff: BTreeMap<TimeOrder, K>,
     /// Pods that are not gated, by when they came back.
     unschedulable: BTreeMap<TimeOrder, K>,
@@ -85,7 +85,7 @@ impl<K: Copy + Ord + Hash, N> Places<K, N> {
             }
             Place::Backoff => {
                 let until = pod.backoff_until(&self.settings).unwrap_or_default();
-                if pod.rejectors.is_empty() {
+                if pod.rejectors.is_empty() || pod.is_patient {
                     self.error_backoff.insert((until, pod.arrival), key);
                 } else {
                     self.backoff.insert((until, active_order(&pod)), key);

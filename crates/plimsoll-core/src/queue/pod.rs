@@ -98,6 +98,8 @@ pub struct QueuedPod<N> {
     pub gated_by: Option<PluginName>,
     /// Whether it was last moved only because it had waited so long.
     pub flushed: bool,
+    /// Whether it waits for its backoff to end, though there be nothing else to do.
+    pub(super) is_patient: bool,
     /// The place in the order of arrival, which decides between pods that are otherwise equal.
     pub(super) arrival: u64,
     /// Whether it was deleted in flight and will not come back.
@@ -116,6 +118,7 @@ impl<N> QueuedPod<N> {
             rejectors: Rejectors::default(),
             gated_by: None,
             flushed: false,
+            is_patient: false,
             arrival,
             deleted: false,
         }

@@ -25,7 +25,8 @@ pub const fn events_to_register(plugin: PluginName) -> &'static [Registration] {
             const {
                 &[
                     always(Node, NODE_LABELS.or(ActionType::UPDATE_NODE_ALLOCATABLE)),
-                    asked(ResourceClaim, ADD_OR_UPDATE),
+                    // Kubernetes does not hear of deletions; a pod whose claim for extended resources was left over waits for one.
+                    asked(ResourceClaim, ADD_OR_UPDATE.or(DELETE)),
                     asked(Pod, ActionType::UPDATE_POD_GENERATED_RESOURCE_CLAIM),
                     always(DeviceClass, ADD_OR_UPDATE),
                     always(ResourceSlice, ADD_OR_UPDATE),

@@ -53,7 +53,7 @@ impl Simulation<'_> {
     }
 
     /// A pod has a machine: it is bound, and runs as soon as the machine is awake.
-    pub(super) fn start(&mut self, reservation: Reservation, binding: &Binding) -> Result<(), SimulationError> {
+    pub(super) fn start(&mut self, mut reservation: Reservation, binding: &Binding) -> Result<(), SimulationError> {
         let (node, id) = (reservation.node, reservation.pod);
         for write in self.engine.claim_writes(&reservation, self.now.as_secs_f64()) {
             if let Some(pod) = pods::number(&binding.uid) {
@@ -61,7 +61,7 @@ impl Simulation<'_> {
             }
             let written = write.claim.clone();
             self.engine
-                .claim_written(self.now, &write, written)
+                .claim_written(self.now, &mut reservation, &write, written)
                 .map_err(|error| SimulationError::Refused { object: format!("pod {}", binding.name), error })?;
         }
         self.engine.bound(self.now, reservation);

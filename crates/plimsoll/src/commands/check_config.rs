@@ -78,6 +78,12 @@ fn print_configuration(configuration: &Configuration, out: &mut Output) -> Resul
     for profile in &configuration.profiles {
         print_profile(profile, out)?;
     }
+    for (profile, plugin) in configuration.unfollowed() {
+        writeln!(
+            out,
+            "  {BAD}profile {profile}: nothing is made of {plugin}; pods are placed as if it were not there{BAD:#}"
+        )?;
+    }
     for extender in &configuration.extenders {
         writeln!(out, "  extender {ACCENT}{}{ACCENT:#}: {}", extender.url_prefix, verbs(extender))?;
     }

@@ -158,7 +158,8 @@ async fn allowed(
 ) -> Result<()> {
     let lease = &configuration.leader_election;
     let lease = lease.leader_elect.then_some((lease.resource_namespace.as_str(), lease.resource_name.as_str()));
-    let needed = if args.adviser { rights::to_read() } else { rights::to_schedule(lease) };
+    let needed =
+        if args.adviser { rights::to_read() } else { rights::to_schedule(lease, connect::minor_of(client).await) };
     let count = needed.len();
     match rights::missing(client, needed).await {
         Ok(missing) if missing.is_empty() => findings.good("rights", &format!("all {count} that are needed")),

@@ -11,6 +11,8 @@ use crate::telemetry;
 use anyhow::{Context, Result, bail};
 use plimsoll_core::config::{Configuration, Profile};
 use plimsoll_kube::driver::{Critic, Inbox};
+use plimsoll_kube::extender::Extenders;
+use plimsoll_kube::flight::Patience;
 use plimsoll_kube::lease::Election;
 use plimsoll_kube::metrics::Metrics;
 use plimsoll_kube::rights;
@@ -27,7 +29,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -85,8 +86,8 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         }
         configuration.profiles[0].scheduler_name.clone_from(name);
     }
-    if !configuration.extenders.is_empty() {
-        tracing::warn!("the configuration names extenders; they are not asked");
+    for (profile, plugin) in configuration.unfollowed() {
+        tracing::warn!(profile, %plugin, "nothing is made of a plugin that a profile names: pods are placed as if it were not there");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(live(&args, &configuration, &section, out));
@@ -107,7 +108,9 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let needed = match args.shadow.is_some() {
         true => rights::to_read(),
         false => {
-            rights::to_schedule(election.as_ref().map(|election| (election.namespace.as_str(), election.name.as_str())))
+            let (lease, minor) = (election.as_ref(), connect::minor_of(&client).await);
+            connect::warn_of_missing(&client, rights::of_use(minor)).await;
+            rights::to_schedule(lease.map(|lease| (lease.namespace.as_str(), lease.name.as_str())), minor)
         }
     };
     connect::check_rights(&client, needed.into_iter().chain(args.access.rights()).collect()).await?;
@@ -147,6 +150,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
         max_in_flight: section.guard_rails.max_in_flight,
         patience: configuration.profiles.iter().map(patience).collect(),
         shadow: args.shadow.as_deref().map(book).transpose()?,
+        extenders: Extenders::new(&configuration.extenders).await?,
         tracer: tracer()?,
     };
     match schedule(parts, stop).await {
@@ -250,9 +254,10 @@ fn tracer() -> Result<Option<Box<dyn Tracer>>> {
     Ok(None)
 }
 
-/// How long the volumes of a profile's pods are waited for.
-fn patience(profile: &Profile) -> (String, Duration) {
-    (profile.scheduler_name.clone(), profile.args.volume_binding.bind_timeout)
+/// How long volumes and devices of a profile's pods are waited for.
+fn patience(profile: &Profile) -> (String, Patience) {
+    let (volumes, devices) = (profile.args.volume_binding.bind_timeout, profile.args.dynamic_resources.binding_timeout);
+    (profile.scheduler_name.clone(), Patience { volumes, devices })
 }
 
 /// How one of several is elected. A shadow is not: it does nothing that another could not do beside it.

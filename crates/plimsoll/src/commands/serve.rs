@@ -64,7 +64,8 @@ pub struct Args {
 /// Serves until a signal ends it.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     connect::start_logs();
-    let (configuration, section) = section::read(args.config.as_deref())?;
+    let (mut configuration, section) = section::read(args.config.as_deref())?;
+    configuration.leave_out_extenders();
     // One thread for questions and answers: kube-scheduler asks one after the other, and waits.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(live(&args, &configuration, &section, out));

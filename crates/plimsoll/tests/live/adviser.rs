@@ -1,4 +1,5 @@
-//! `plimsoll serve` beside a stock kube-scheduler: its policy is followed while it answers, and nothing stops while it does not.
+//! `plimsoll serve` beside a stock kube-scheduler, or beside `plimsoll run`: its policy is followed while it answers, and nothing stops while
+//! it does not.
 
 use crate::cluster::{Objects, PATIENCE, binaries, get, small_pod};
 use plimsoll_lab::{Binaries, Lab, Options, Scheduler, User};
@@ -8,12 +9,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A kube-scheduler that asks an adviser.
+/// A scheduler that asks an adviser.
 struct Asking {
     program: PathBuf,
+    /// What it is started with beside its configuration.
+    arguments: &'static [&'static str],
     /// What its configuration has beside what all have.
     settings: fn(SocketAddr) -> Value,
 }
+
+/// What a kube-scheduler is started with.
+const STOCK: &[&str] = &["--secure-port=0"];
 
 fn extender(adviser: SocketAddr) -> Value {
     json!({ "extenders": [{
@@ -78,7 +84,8 @@ async fn follows_and_does_without(binaries: Binaries, asking: Asking) {
     crate::cluster::merge(&mut config, &(asking.settings)(address));
     let file = lab.folder().join("asking.json");
     std::fs::write(&file, config.to_string()).unwrap();
-    let arguments = [format!("--config={}", file.display()), "--secure-port=0".to_owned()];
+    let arguments = asking.arguments.iter().map(|argument| (*argument).to_owned());
+    let arguments: Vec<_> = arguments.chain([format!("--config={}", file.display())]).collect();
     lab.start_program("asking", &asking.program, &arguments).unwrap();
 
     let advised = place(&objects, &["a", "b", "c", "d"]).await;
@@ -117,7 +124,15 @@ async fn follows_and_does_without(binaries: Binaries, asking: Asking) {
 async fn an_extender_is_followed_and_not_missed() {
     let Some(binaries) = binaries() else { return };
     let program = binaries.program("kube-scheduler");
-    follows_and_does_without(binaries, Asking { program, settings: extender }).await;
+    follows_and_does_without(binaries, Asking { program, arguments: STOCK, settings: extender }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extender_is_followed_and_not_missed_by_our_scheduler_either() {
+    let Some(binaries) = binaries() else { return };
+    let program = Path::new(env!("CARGO_BIN_EXE_plimsoll")).to_owned();
+    let asking = Asking { program, arguments: &["run", "--listen", "off"], settings: extender };
+    follows_and_does_without(binaries, asking).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,5 +143,5 @@ async fn a_plugin_is_followed_and_not_missed() {
         eprintln!("skipped: there is no {}; make plugin", program.display());
         return;
     }
-    follows_and_does_without(binaries, Asking { program, settings: plugin }).await;
+    follows_and_does_without(binaries, Asking { program, arguments: STOCK, settings: plugin }).await;
 }

@@ -345,3 +345,37 @@ proptest! {
         let _ = Configuration::parse("f", &signs.concat());
     }
 }
+
+#[test]
+fn who_asks_no_extender_has_the_rules_check_what_was_left_to_it() {
+    let text = "\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders:
+- urlPrefix: http://127.0.0.1:1
+  filterVerb: filter
+  managedResources:
+  - {name: example.com/gpu, ignoredByScheduler: true}
+";
+    let mut configuration = Configuration::parse("test", text).unwrap();
+    let ignored =
+        |configuration: &Configuration| configuration.profiles[0].args.node_resources_fit.ignored_resources.clone();
+    assert_eq!(ignored(&configuration), ["example.com/gpu"]);
+    configuration.leave_out_extenders();
+    assert_eq!(ignored(&configuration), [""; 0]);
+    assert_eq!(configuration.extenders, []);
+}
+
+#[test]
+fn plugins_that_nothing_is_made_of_are_found() {
+    let text = "\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: gangs
+  plugins: {permit: {enabled: [{name: GangScheduling}]}}
+";
+    let configuration = Configuration::parse("test", text).unwrap();
+    assert_eq!(configuration.unfollowed(), [("gangs", PluginName::GangScheduling)]);
+    assert_eq!(Configuration::default().unfollowed(), []);
+}

@@ -159,7 +159,7 @@ fn reserved_devices_are_taken_until_they_are_given_back() {
     assert!(super::super::claims::is_reserved_for(&pod, &write.claim));
     assert_eq!(write.claim.metadata.finalizers, Some(vec![reserve::FINALIZER.to_owned()]));
     assert!(allocation(&write.claim).unwrap().allocation_timestamp.is_some());
-    objects.confirm_claim(write.assumed.as_deref().unwrap(), write.claim).unwrap();
+    objects.confirm_claim(write.assumed.as_deref(), write.claim, false).unwrap();
     assert!(objects.pending_claim("uid-c").is_none());
     assert_eq!(place(&objects, &["d"]), refused(NOT_ENOUGH));
     let mut again = started(&objects, &pod);

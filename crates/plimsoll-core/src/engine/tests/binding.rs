@@ -1,4 +1,5 @@
 use super::*;
+use crate::reserve::Unreserve;
 
 #[test]
 fn a_failed_binding_gives_the_room_back_and_wakes_others() {
@@ -102,15 +103,110 @@ fn claiming(world: &mut World, name: &str) -> api::Pod {
     changed(&pod(name, "1", 0), "/spec/resourceClaims", json!([{"name": "d", "resourceClaimName": name}]))
 }
 
-#[test]
-fn devices_of_a_pod_deleted_while_it_is_bound_come_free() {
+/// A node with one device.
+fn with_device() -> World {
     let mut world = World::new();
     world.apply(node("a", "4"));
-    let class = json!({"metadata": {"name": "gpu"}, "spec": {}});
+    let class = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
     world.apply(serde_json::from_value::<k8s_openapi::api::resource::v1::DeviceClass>(class).unwrap());
     let slice = json!({"metadata": {"name": "s"}, "spec": {"driver": "d.example.com", "nodeName": "a",
         "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1}, "devices": [{"name": "g0"}]}});
     world.apply(serde_json::from_value::<k8s_openapi::api::resource::v1::ResourceSlice>(slice).unwrap());
+    world
+}
+
+/// Writes the one claim of a reservation as the API server would, under this name and version.
+fn write_claim(world: &mut World, reservation: &mut Reservation, name: &str, version: &str) -> ResourceClaim {
+    let writes = world.engine.claim_writes(reservation, 0.0);
+    let [write] = &writes[..] else { panic!("expected one claim to write, came {writes:?}") };
+    let mut written = write.claim.clone();
+    written.metadata.name = Some(name.to_owned());
+    written.metadata.uid.get_or_insert_with(|| format!("claim-{name}"));
+    written.metadata.resource_version = Some(version.to_owned());
+    world.engine.claim_written(world.now, reservation, write, written.clone()).unwrap();
+    written
+}
+
+#[test]
+fn old_news_of_a_claim_does_not_free_its_devices() {
+    let mut world = with_device();
+    let first = claiming(&mut world, "first");
+    let mut before: ResourceClaim = (**world.engine.state().dra.claim("default", "first").unwrap()).clone();
+    before.metadata.resource_version = Some("5".to_owned());
+    world.apply(before.clone());
+    world.apply(first);
+    let mut reservation = world.reserve();
+    write_claim(&mut world, &mut reservation, "first", "7");
+    let second = claiming(&mut world, "second");
+    world.apply(second);
+    assert_eq!(world.steps(), ["wait second"], "there is one device");
+    before.metadata.resource_version = Some("6".to_owned());
+    world.apply(before.clone());
+    world.now = seconds(60.0);
+    assert_eq!(world.steps(), [""; 0], "the news are older than what was written");
+    world.engine.bound(world.now, reservation);
+    before.metadata.resource_version = Some("8".to_owned());
+    world.apply(before);
+    assert_eq!(world.steps(), ["bind second a"], "the claim was given up");
+}
+
+#[test]
+fn what_a_watch_told_to_be_gone_does_not_come_back_by_an_answer() {
+    let mut world = with_device();
+    let web = claiming(&mut world, "web");
+    world.apply(web);
+    let mut reservation = world.reserve();
+    let claim: ResourceClaim = (**world.engine.state().dra.claim("default", "web").unwrap()).clone();
+    world.delete(claim);
+    write_claim(&mut world, &mut reservation, "web", "7");
+    assert!(world.engine.state().dra.claim("default", "web").is_none());
+}
+
+#[test]
+fn a_failed_binding_has_its_claims_undone() {
+    let mut world = with_device();
+    let web = claiming(&mut world, "web");
+    world.apply(web);
+    let mut reservation = world.reserve();
+    write_claim(&mut world, &mut reservation, "web", "7");
+    let undo = world.engine.bind_failed(world.now, reservation);
+    let [Unreserve::RemoveConsumer(claim)] = &undo[..] else { panic!("expected the pod to be removed, came {undo:?}") };
+    assert_eq!(claim.metadata.name.as_deref(), Some("web"));
+    world.now = world.engine.wake_at().unwrap();
+    assert_eq!(world.steps(), ["bind web a"], "the claim keeps its device for the pod");
+}
+
+#[test]
+fn claims_of_a_pod_that_another_has_bound_stay() {
+    let mut world = with_device();
+    let web = claiming(&mut world, "web");
+    world.apply(web.clone());
+    let mut reservation = world.reserve();
+    write_claim(&mut world, &mut reservation, "web", "7");
+    world.apply(bound_to(&web, "a"));
+    assert!(world.engine.bind_failed(world.now, reservation).is_empty());
+}
+
+#[test]
+fn a_claim_for_extended_resources_is_deleted_after_a_failed_binding_and_its_pod_waits_for_that() {
+    let mut world = with_device();
+    let requests = json!({"requests": {"cpu": "1", "example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}});
+    world.apply(changed(&pod("web", "1", 0), "/spec/containers", json!([{"name": "c", "resources": requests}])));
+    let mut reservation = world.reserve();
+    let made = write_claim(&mut world, &mut reservation, "made", "7");
+    let undo = world.engine.bind_failed(world.now, reservation);
+    let [Unreserve::Delete(claim)] = &undo[..] else { panic!("expected the claim to be deleted, came {undo:?}") };
+    assert_eq!(claim.metadata.name.as_deref(), Some("made"));
+    world.now = world.engine.wake_at().unwrap();
+    assert_eq!(world.steps(), ["wait web"], "the claim is still there");
+    world.now += seconds(60.0);
+    world.delete(made);
+    assert_eq!(world.steps(), ["bind web a"], "nothing is in its way any more");
+}
+
+#[test]
+fn devices_of_a_pod_deleted_while_it_is_bound_come_free() {
+    let mut world = with_device();
     let first = claiming(&mut world, "first");
     world.apply(first.clone());
     let reservation = world.reserve();
@@ -122,6 +218,20 @@ fn devices_of_a_pod_deleted_while_it_is_bound_come_free() {
     world.engine.bind_failed(world.now, reservation);
     world.now = world.engine.wake_at().unwrap();
     assert_eq!(world.steps(), ["bind second a"]);
+}
+
+#[test]
+fn events_are_not_kept_for_pods_that_are_being_bound() {
+    let mut world = World::new();
+    world.apply(node("a", "2"));
+    world.apply(pod("web", "2", 0));
+    let reservation = world.reserve();
+    world.apply(node("b", "2"));
+    assert_eq!(world.engine.queue.remembered(), 0);
+    assert_eq!(world.engine.counts().in_flight, 1, "it is in flight all the same");
+    assert_eq!(world.engine.pending()[0].pod.name, "web");
+    world.engine.bound(world.now, reservation);
+    assert_eq!(world.engine.counts(), Counts::default());
 }
 
 #[test]

@@ -98,3 +98,78 @@ fn more_important_pods_take_the_nomination_of_lesser_ones() {
     let urgent = world.engine.state().pod_id("urgent").unwrap();
     assert_eq!(world.engine.state().pod(urgent).unwrap().nominated, None);
 }
+
+/// A pod of another scheduler for which that one keeps a node.
+fn of_another(name: &str, priority: i32, node: &str) -> api::Pod {
+    let pod = changed(&pod(name, "2", priority), "/spec/schedulerName", json!("another"));
+    changed(&pod, "/status", json!({"nominatedNodeName": node}))
+}
+
+#[test]
+fn a_node_that_another_scheduler_has_cleared_is_left_to_its_pod() {
+    let mut world = World::new();
+    world.apply(node("a", "2"));
+    world.apply(of_another("theirs", 10, "a"));
+    world.apply(pod("small", "1", 0));
+    assert_eq!(world.steps(), ["wait small"]);
+    world.now = seconds(60.0);
+    world.apply(pod("urgent", "1", 100));
+    assert_eq!(world.steps(), ["bind urgent a"], "more important pods need not wait");
+    world.delete(bound_to(&pod("urgent", "1", 100), "a"));
+    world.now = seconds(120.0);
+    assert_eq!(world.steps(), ["wait small"]);
+    world.now = seconds(180.0);
+    let mut gave_up = of_another("theirs", 10, "a");
+    gave_up.status = None;
+    world.apply(gave_up);
+    assert_eq!(world.steps(), ["bind small a"], "the other scheduler keeps it no longer");
+}
+
+#[test]
+fn a_pod_of_another_scheduler_that_is_deleted_frees_the_node_that_was_kept_for_it() {
+    let mut world = World::new();
+    world.apply(node("a", "2"));
+    let theirs = of_another("theirs", 10, "a");
+    world.apply(theirs.clone());
+    world.apply(pod("small", "1", 0));
+    assert_eq!(world.steps(), ["wait small"]);
+    world.now = seconds(60.0);
+    world.delete(theirs);
+    assert_eq!(world.steps(), ["bind small a"]);
+}
+
+#[test]
+fn nominations_of_other_schedulers_are_not_cleared() {
+    let mut world = World::new();
+    world.apply(node("a", "2"));
+    world.apply(bound_to(&pod("victim", "2", 0), "a"));
+    world.apply(of_another("theirs", 10, "a"));
+    world.apply(pod("urgent", "2", 100));
+    let Some(Attempt::Wait { preemption: Some(eviction), .. }) = world.next() else { panic!("expected a preemption") };
+    assert_eq!(eviction.unnominated, []);
+    let theirs = world.engine.state().pod_id("theirs").unwrap();
+    assert!(world.engine.state().pod(theirs).unwrap().nominated.is_some());
+}
+
+#[test]
+fn a_pod_that_has_others_removed_again_waits_before_the_next_time() {
+    let mut world = World::new();
+    world.engine.set_spares_victims(true);
+    world.apply(node("a", "2"));
+    let victim = |name: &str| bound_to(&pod(name, "2", 0), "a");
+    world.apply(victim("v1"));
+    world.apply(pod("urgent", "2", 100));
+    let preempts = |world: &mut World| matches!(world.next(), Some(Attempt::Wait { preemption: Some(_), .. }));
+    assert!(preempts(&mut world));
+    // Somebody else takes the room each time before it is tried.
+    let replace = |world: &mut World, gone: &str, next: &str| {
+        world.apply(victim(next));
+        world.delete(victim(gone));
+    };
+    replace(&mut world, "v1", "v2");
+    assert!(preempts(&mut world), "the second time at once");
+    replace(&mut world, "v2", "v3");
+    assert!(!preempts(&mut world), "then its backoff is waited for");
+    world.now = world.engine.wake_at().unwrap();
+    assert!(preempts(&mut world));
+}
