@@ -334,7 +334,7 @@ python-ray: wheel $(VENV_RAY)/ready
 
 .PHONY: test-ray
 test-ray: python-ray ## Training on clusters of Ray and federation with Flower, both on this machine: PYTHON= PYTEST=
-	$(VENV_RAY)/bin/python -P -m pytest --quiet --rootdir python python/tests/ray python/tests/federation $(PYTEST)
+	$(VENV_RAY)/bin/python -P -m pytest --quiet --rootdir python python/tests/on_ray python/tests/federation $(PYTEST)
 
 .PHONY: bench-ray
 bench-ray: python-ray ## Measure how much faster two workers of Ray make runs than one

@@ -410,11 +410,12 @@ impl Agent for Evolution {
             })?;
             flat.extend_from_slice(&other.data);
         }
-        self.mean = flat;
+        (self.mean, self.best) = (flat.clone(), flat);
         self.sigma.fill(self.settings.sigma * self.settings.fine);
-        // Small steps are worth a look each. The heuristic alone stays the best so far where the model is worse.
+        // Small steps are worth a look each.
         self.settings.validate_every = 1;
-        self.validate()?;
+        self.best_figure = f64::INFINITY;
+        self.best_figure = self.validate()?;
         Ok(())
     }
 
