@@ -38,6 +38,23 @@ samples = [1001, 1002, 1003, 1004, 1005]
 baselines = ["default", "best-fit"]
 """
 
+EVOLVE = """
+[learn]
+agent = { name = "evolution", search = { generations = 4, pairs = 3, cases = 2, validate_every = 2 } }
+objective = "kwh"
+base = "best-fit"
+
+[learn.train]
+samples = [1, 2, 3]
+
+[learn.evaluate]
+samples = [1001, 1002]
+baselines = ["best-fit"]
+
+[learn.checkpoint]
+every = "0s"
+"""
+
 
 @pytest.fixture
 def cluster() -> str:
@@ -49,3 +66,9 @@ def cluster() -> str:
 def learning() -> str:
     """The same, with what is learned and measured."""
     return CLUSTER + LEARN
+
+
+@pytest.fixture
+def evolving() -> str:
+    """A scenario whose model is evolved within a second."""
+    return CLUSTER.replace("count = 5", "count = 30") + EVOLVE

@@ -9,29 +9,6 @@ import pytest
 
 import plimsoll
 
-EVOLVE = """
-[learn]
-agent = { name = "evolution", search = { generations = 4, pairs = 3, cases = 2, validate_every = 2 } }
-objective = "kwh"
-base = "best-fit"
-
-[learn.train]
-samples = [1, 2, 3]
-
-[learn.evaluate]
-samples = [1001, 1002]
-baselines = ["best-fit"]
-
-[learn.checkpoint]
-every = "0s"
-"""
-
-
-@pytest.fixture
-def evolving(cluster) -> str:
-    """A scenario whose model is evolved within a second."""
-    return cluster.replace("count = 5", "count = 30") + EVOLVE
-
 
 def model(folder) -> tuple[bytes, dict]:
     """The weights as they lie on the disk, and the card, without what names the folder."""
@@ -125,8 +102,8 @@ def test_who_makes_runs_wrongly_is_told(evolving, tmp_path):
         stage.measure([(np.zeros(stage.weights, np.float32), stage.cases)])
 
 
-def test_agents_whose_runs_cannot_be_made_elsewhere_are_refused(cluster, tmp_path):
-    blend = cluster + EVOLVE.replace('name = "evolution"', 'name = "blend"').replace(", search = { generations = 4, pairs = 3, cases = 2, validate_every = 2 }", "")
+def test_agents_whose_runs_cannot_be_made_elsewhere_are_refused(evolving, tmp_path):
+    blend = evolving.replace('name = "evolution"', 'name = "blend"').replace(", search = { generations = 4, pairs = 3, cases = 2, validate_every = 2 }", "")
     with pytest.raises(ValueError, match='those of "evolution" are'):
         plimsoll.train(blend, tmp_path / "it", measure=lambda jobs: [])
     with pytest.raises(ValueError, match='those of "evolution" are'):

@@ -5,6 +5,11 @@ use crate::error::LearnError;
 /// How a variable is looked up.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// The variables of the process.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// The number that a variable sets, from zero up; none if it is not set.
 pub fn number(name: &str, lookup: Lookup<'_>) -> Result<Option<f64>, LearnError> {
     let Some(text) = lookup(name) else { return Ok(None) };

@@ -11,6 +11,7 @@ use plimsoll_learn::observation::{Observation, View};
 use plimsoll_learn::policy::Ranges;
 use plimsoll_learn::reward::Rewards;
 use plimsoll_learn::spec::LearnSpec;
+use plimsoll_learn::variables;
 use plimsoll_sim::scenario::{PowerSpec, Prepared};
 use serde::Deserialize;
 use std::path::Path;
@@ -111,7 +112,7 @@ pub fn make(scenario: &Scenario, mut spec: LearnSpec, options: Options) -> Resul
     spec.reward = options.reward.or(spec.reward);
     spec.observation = options.observation.or(spec.observation);
     spec.base = options.base.unwrap_or(spec.base);
-    spec.override_by(&|name| std::env::var(name).ok())?;
+    spec.override_by(&variables::environment)?;
     if let Some(samples) = options.samples {
         spec.train.samples = samples;
     }

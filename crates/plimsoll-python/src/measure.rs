@@ -7,6 +7,7 @@ use plimsoll_learn::error::LearnError;
 use plimsoll_learn::evaluate::{self as evaluation, Contender, Evaluation, Make, Role};
 use plimsoll_learn::policy::MultiObjective;
 use plimsoll_learn::spec::Objective;
+use plimsoll_learn::variables::environment;
 use plimsoll_learn::{models, workshop};
 use plimsoll_sim::compare::{self as comparison, Case, CompareError, Plan, PreparedCase, Store};
 use plimsoll_sim::measures::Row;
@@ -27,7 +28,7 @@ pub fn policy_of(text: &str) -> Result<Box<dyn Policy>, CompareError> {
     if Path::new(text).is_dir() {
         return workshop::load(Path::new(text)).map_err(failed);
     }
-    match MultiObjective::named(text, &|name| std::env::var(name).ok()) {
+    match MultiObjective::named(text, &environment) {
         Some(policy) => Ok(Box::new(policy.map_err(failed)?)),
         None => comparison::by_name(text),
     }

@@ -11,6 +11,7 @@ use plimsoll_learn::policy::Ranges;
 use plimsoll_learn::spec::{self, LearnSpec};
 use plimsoll_learn::train::model::{Order, check_room, make};
 use plimsoll_learn::train::{Observer, Progress};
+use plimsoll_learn::variables::environment;
 use plimsoll_learn::workshop::{self, Learner};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ type Told<'py> = (Vec<f64>, f64, u64, Bound<'py, PyArray1<f32>>);
 
 /// The scenario, with what variables of the environment say in its `[learn]` section.
 fn overridden(scenario: &Scenario) -> PyResult<plimsoll_sim::scenario::Scenario> {
-    spec::with_variables(scenario.inner.clone(), &|name| std::env::var(name).ok()).map_err(errors::learn)
+    spec::with_variables(scenario.inner.clone(), &environment).map_err(errors::learn)
 }
 
 /// The `[learn]` section, with what the caller says instead.

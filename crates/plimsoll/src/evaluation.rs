@@ -10,6 +10,7 @@ use plimsoll_learn::error::LearnError;
 use plimsoll_learn::evaluate::{self, Against, Contender, Evaluation, Figures, Make, Role, Runs, Verdict};
 use plimsoll_learn::policy::MultiObjective;
 use plimsoll_learn::spec::LearnSpec;
+use plimsoll_learn::variables::environment;
 use plimsoll_learn::{models, workshop};
 use plimsoll_sim::compare::{CompareError, by_name};
 use plimsoll_sim::measures::Row;
@@ -50,7 +51,7 @@ pub fn policy_of(text: &str) -> Result<Box<dyn Policy>, CompareError> {
     if Path::new(text).is_dir() {
         return workshop::load(Path::new(text)).map_err(failed);
     }
-    match MultiObjective::named(text, &|name| std::env::var(name).ok()) {
+    match MultiObjective::named(text, &environment) {
         Some(policy) => Ok(Box::new(policy.map_err(failed)?)),
         None => by_name(text),
     }

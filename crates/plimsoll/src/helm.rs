@@ -3,15 +3,20 @@
 use crate::evaluation::policy_of;
 use crate::recorder::Recordings;
 use crate::section::Section;
+use crate::telemetry;
 use anyhow::{Result, ensure};
+use kube::Client;
 use plimsoll_core::config::Configuration;
 use plimsoll_core::policy::{POLICIES, Policy};
 use plimsoll_kube::twin::{Begin, Site, Told, Twin};
+use plimsoll_kube::world::NodeKinds;
 use plimsoll_learn::model::{CARD_FILE, Card, WEIGHTS_FILE, read_weights};
 use plimsoll_learn::policy::{ABOUT_MULTI_OBJECTIVE, MULTI_OBJECTIVE, MultiObjective};
 use plimsoll_learn::reward::{Objectives, SharedObjectives};
+use plimsoll_learn::variables::environment;
 use plimsoll_learn::{models, workshop};
 use plimsoll_server::{Helm, Laboratory, PolicyEntry};
+use plimsoll_telemetry::Store;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -111,6 +116,16 @@ fn experiment(kind: &str, report: &Path) -> std::io::Result<std::process::Comman
     Ok(command)
 }
 
+/// The cluster of a program that serves, whose latencies are those in a store.
+pub fn site(client: &Client, configuration: &Configuration, kinds: &NodeKinds, store: &Arc<Store>) -> Site {
+    Site {
+        client: client.clone(),
+        configuration: configuration.clone(),
+        kinds: kinds.clone(),
+        latencies: telemetry::latencies(store),
+    }
+}
+
 /// A twin in which a policy, made for each profile, ranks.
 fn start(site: &Site, begin: Begin, make: impl Fn() -> Result<Box<dyn Policy>, String>) -> Result<Twin, String> {
     let profiles = site.configuration.profiles.iter();
@@ -138,7 +153,7 @@ pub fn weighing(weights: Objectives) -> Box<dyn Policy> {
 /// What placements are rewarded for, to begin with.
 pub fn objectives() -> Result<SharedObjectives> {
     let mut objectives = Objectives::default();
-    objectives.override_by(&|name| std::env::var(name).ok())?;
+    objectives.override_by(&environment)?;
     objectives.check()?;
     Ok(SharedObjectives::new(objectives))
 }

@@ -2,27 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "the harness is test code, too")]
 
+mod program;
+
+use program::{bad, good, plimsoll};
 use serde_json::Value;
-use std::path::Path;
-use std::process::{Command, Output};
-
-fn plimsoll(args: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
-    command.args(args.split_whitespace()).env("NO_COLOR", "1").output().unwrap()
-}
-
-fn good(args: &str) -> String {
-    let output = plimsoll(args);
-    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn bad(args: &str) -> String {
-    let output = plimsoll(args);
-    assert_eq!(output.status.code(), Some(2), "{args}: {}", String::from_utf8_lossy(&output.stdout));
-    String::from_utf8(output.stderr).unwrap()
-}
 
 const SMALL: &str =
     "fleet --generate poisson --set hours=2 --catalogue examples/fleet/machines.toml --policy best-fit --runs 60";

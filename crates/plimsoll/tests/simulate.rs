@@ -2,27 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "the harness is test code, too")]
 
+mod program;
+
+use program::{bad, good};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-fn plimsoll(args: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
-    command.args(args.split_whitespace()).env("NO_COLOR", "1").output().unwrap()
-}
-
-fn good(args: &str) -> String {
-    let output = plimsoll(args);
-    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn bad(args: &str) -> String {
-    let output = plimsoll(args);
-    assert_eq!(output.status.code(), Some(2), "{args}: {}", String::from_utf8_lossy(&output.stdout));
-    String::from_utf8(output.stderr).unwrap()
-}
+use std::path::PathBuf;
 
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("plimsoll-{name}-{}", std::process::id()));

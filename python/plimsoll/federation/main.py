@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from .._command import ended
 from .simulation import WEIGHTINGS, simulate
 
 ADDRESS = "127.0.0.1:9099"
@@ -122,16 +123,8 @@ def main(words: list[str] | None = None) -> int:
     args = parser().parse_args(words)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     command = shlex.join(["plimsoll-federate", *words])
-    try:
-        if args.command == "server":
-            return run_server(args, command)
-        return run_client(args, command) if args.command == "client" else run_simulate(args)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except (ImportError, OSError, RuntimeError, TypeError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    work = {"server": lambda: run_server(args, command), "client": lambda: run_client(args, command), "simulate": lambda: run_simulate(args)}
+    return ended(work[args.command])
 
 
 if __name__ == "__main__":

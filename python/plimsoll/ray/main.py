@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from .. import __version__
+from .._command import ended
 
 SAY = 10.0
 """Seconds between two lines on how far training is, where nobody watches a terminal."""
@@ -126,14 +127,7 @@ def main(words: list[str] | None = None) -> int:
     """The command."""
     args = parser().parse_args(words)
     logging.basicConfig(level=logging.WARNING if args.quiet else logging.INFO, format="%(message)s")
-    try:
-        return run_train(args) if args.command == "train" else run_tune(args)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except (ImportError, OSError, RuntimeError, TypeError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return ended(lambda: run_train(args) if args.command == "train" else run_tune(args))
 
 
 if __name__ == "__main__":

@@ -29,22 +29,7 @@ os.environ |= {
 STORE = 80_000_000
 """Bytes of an object store; the least that Ray takes is a little less."""
 
-EVOLVE = """
-[learn]
-agent = { name = "evolution", search = { generations = 6, pairs = 3, cases = 2, validate_every = 2 } }
-objective = "kwh"
-base = "best-fit"
-
-[learn.train]
-samples = [1, 2, 3]
-
-[learn.evaluate]
-samples = [1001, 1002]
-baselines = ["best-fit"]
-
-[learn.checkpoint]
-every = "0s"
-
+TUNE = """
 [learn.tune]
 configurations = 4
 rounds = 2
@@ -57,10 +42,10 @@ validation = 0.34
 
 
 @pytest.fixture
-def scenario(cluster: str, tmp_path: Path) -> Path:
+def scenario(evolving: str, tmp_path: Path) -> Path:
     """A scenario file whose runs take long enough to be interrupted."""
     path = tmp_path / "scenario.toml"
-    path.write_text(cluster.replace("hours = 4", "hours = 30").replace("count = 5", "count = 30") + EVOLVE)
+    path.write_text(evolving.replace("hours = 4", "hours = 30").replace("generations = 4", "generations = 6") + TUNE)
     return path
 
 

@@ -13,6 +13,7 @@ use super::node::NodeView;
 use super::pools::{Pool, gather};
 use super::slices::{DeviceKey, PoolId, Slice};
 use crate::quantity::{Quantity, QuantityError};
+use crate::storage::objects::Identity;
 
 /// The prefix of the extended resource that every device class stands for without naming one.
 pub const DEVICE_CLASS_RESOURCE_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
@@ -188,7 +189,9 @@ impl DraObjects {
     /// may tell late of a claim from before our own write.
     pub fn upsert_claim(&mut self, claim: ResourceClaim) -> Result<(), ObjectError> {
         let key = claim_key(&claim);
-        if self.claims.get(&key).is_some_and(|known| is_older(&claim, known)) {
+        let is_older =
+            |known: &Arc<ResourceClaim>| Identity::of(&claim.metadata).is_older_than(&Identity::of(&known.metadata));
+        if self.claims.get(&key).is_some_and(is_older) {
             return Ok(());
         }
         self.delete_claim(&key.0, &key.1);
@@ -430,13 +433,6 @@ impl Keys {
 fn claim_key(claim: &ResourceClaim) -> (String, String) {
     let metadata = &claim.metadata;
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
-}
-
-/// Whether a claim is an earlier state of the other.
-fn is_older(claim: &ResourceClaim, than: &ResourceClaim) -> bool {
-    let version = |claim: &ResourceClaim| claim.metadata.resource_version.as_deref()?.parse::<u64>().ok();
-    claim.metadata.uid == than.metadata.uid
-        && matches!((version(claim), version(than)), (Some(this), Some(other)) if this < other)
 }
 
 #[cfg(test)]

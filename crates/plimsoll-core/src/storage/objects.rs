@@ -59,7 +59,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    fn of(metadata: &ObjectMeta) -> Self {
+    /// Which state of an object this is.
+    pub fn of(metadata: &ObjectMeta) -> Self {
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             resource_version: metadata.resource_version.as_deref().unwrap_or_default().into(),

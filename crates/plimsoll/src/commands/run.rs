@@ -4,7 +4,7 @@ use crate::Verdict;
 use crate::access::Access;
 use crate::apprentice::{Apprentice, TrainingSettings};
 use crate::connect::{self, ConnectArgs};
-use crate::helm::{Deck, helm, objectives};
+use crate::helm::{Deck, helm, objectives, site};
 use crate::output::Output;
 use crate::section::{self, Section};
 use crate::telemetry;
@@ -22,6 +22,7 @@ use plimsoll_kube::trace::Tracer;
 use plimsoll_kube::twin::{Begin, Site, Twin};
 use plimsoll_learn::policy::MultiObjective;
 use plimsoll_learn::reward::SharedObjectives;
+use plimsoll_learn::variables::environment;
 use plimsoll_server::App;
 use plimsoll_telemetry::Store;
 use std::fs::OpenOptions;
@@ -119,12 +120,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let (metrics, ready) = (Arc::new(Metrics::new()), Arc::default());
     let mut stop = stop_signal()?;
     let is_served = args.listen != "off";
-    let site = Site {
-        client: client.clone(),
-        configuration: configuration.clone(),
-        kinds: kinds.clone(),
-        latencies: telemetry::latencies(&store),
-    };
+    let site = site(&client, configuration, &kinds, &store);
     let twin = (is_served && args.compare).then(|| Twin::start(&site, Vec::new(), Begin::Anew));
     if is_served {
         let served = Served { args, section, site: &site, objectives: &objectives, twin: twin.as_ref() };
@@ -192,7 +188,7 @@ impl Served<'_> {
         stop: watch::Receiver<bool>,
     ) -> Result<String> {
         let Self { args, section, site, .. } = *self;
-        let training = TrainingSettings::new(&section.training, &|name| std::env::var(name).ok())?;
+        let training = TrainingSettings::new(&section.training, &environment)?;
         let data = data(args.data.as_deref(), training.is_some())?;
         let helm = helm(Deck {
             mode: if args.shadow.is_some() { "shadow" } else { "schedule" },

@@ -4,7 +4,7 @@ use crate::Verdict;
 use crate::access::Access;
 use crate::commands::run::{data, stop_signal};
 use crate::connect::{self, ConnectArgs};
-use crate::helm::{Deck, helm, objectives};
+use crate::helm::{Deck, helm, objectives, site};
 use crate::output::Output;
 use crate::section::{self, Section};
 use crate::telemetry;
@@ -18,7 +18,7 @@ use plimsoll_kube::metrics::Metrics;
 use plimsoll_kube::rights;
 use plimsoll_kube::run::{Parts, run as follow};
 use plimsoll_kube::survey::Ranked;
-use plimsoll_kube::twin::{Begin, Site, Twin};
+use plimsoll_kube::twin::{Begin, Twin};
 use plimsoll_learn::reward::SharedObjectives;
 use plimsoll_server::{App, router};
 use std::net::SocketAddr;
@@ -88,12 +88,7 @@ async fn live(args: &Args, configuration: &Configuration, section: &Section, out
     let store = telemetry::start(&section.telemetry, args.prometheus.as_deref(), &client, &inbox)?;
     let ready = Arc::default();
     let metrics = Arc::new(Metrics::new());
-    let site = Site {
-        client: client.clone(),
-        configuration: configuration.clone(),
-        kinds: kinds.clone(),
-        latencies: telemetry::latencies(&store),
-    };
+    let site = site(&client, configuration, &kinds, &store);
     let twin = args.compare.then(|| Twin::start(&site, Vec::new(), Begin::Anew));
     let helm = helm(Deck {
         mode: "advise",

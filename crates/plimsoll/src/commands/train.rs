@@ -14,6 +14,7 @@ use plimsoll_learn::models;
 use plimsoll_learn::spec::{LearnSpec, with_variables};
 use plimsoll_learn::train::model::{Order, check_room, make};
 use plimsoll_learn::train::{Observer, Progress, Trained};
+use plimsoll_learn::variables::environment;
 use plimsoll_learn::workshop::{self, Learner};
 use plimsoll_sim::scenario::Scenario;
 use std::io::Write;
@@ -74,7 +75,7 @@ pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
         return on_cluster(&args, out);
     }
     check_room(&args.out, args.resume, args.replace)?;
-    let scenario = with_variables(Scenario::read(&args.scenario)?, &|name| std::env::var(name).ok())?;
+    let scenario = with_variables(Scenario::read(&args.scenario)?, &environment)?;
     let mut spec = LearnSpec::read(&scenario)?;
     override_by(&args, &mut spec);
     let learner = workshop::learner(&scenario, &spec)?;
@@ -95,7 +96,7 @@ fn override_by(args: &Args, spec: &mut LearnSpec) {
 fn on_cluster(args: &Args, out: &mut Output) -> Result<Verdict> {
     crate::connect::start_logs();
     let mut file = LiveFile::read(&args.scenario)?;
-    file.learn.override_by(&|name| std::env::var(name).ok())?;
+    file.learn.override_by(&environment)?;
     override_by(args, &mut file.learn);
     if args.on_cluster.mode == Mode::Test {
         let mut cluster = LiveTraining::start(&args.on_cluster, file, Some(&args.out))?;

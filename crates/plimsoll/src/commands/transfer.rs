@@ -6,6 +6,7 @@ use crate::output::{HEADING, Output, table};
 use anyhow::Result;
 use plimsoll_learn::spec::{LearnSpec, with_variables};
 use plimsoll_learn::transfer::{self, Point, Training, Transfer};
+use plimsoll_learn::variables::environment;
 use plimsoll_sim::scenario::Scenario;
 use std::io::Write;
 use std::path::PathBuf;
@@ -38,7 +39,7 @@ pub struct Args {
 /// Trains twice, and says what was found.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
     args.urgency.apply();
-    let scenario = with_variables(Scenario::read(&args.scenario)?, &|name| std::env::var(name).ok())?;
+    let scenario = with_variables(Scenario::read(&args.scenario)?, &environment)?;
     let mut spec = LearnSpec::read(&scenario)?;
     spec.seed = args.seed.unwrap_or(spec.seed);
     spec.train.steps = args.steps.or(spec.train.steps);

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use plimsoll_learn::spec::{LearnSpec, with_variables};
 use plimsoll_learn::tune::{self, Configuration, Trial};
+use plimsoll_learn::variables::environment;
 use plimsoll_sim::report::catalogue::Better;
 use plimsoll_sim::scenario::Scenario;
 use std::io::Write;
@@ -34,7 +35,7 @@ pub struct Args {
 
 /// Searches, and says what was best.
 pub fn run(args: Args, out: &mut Output) -> Result<Verdict> {
-    let scenario = with_variables(Scenario::read(&args.scenario)?, &|name| std::env::var(name).ok())?;
+    let scenario = with_variables(Scenario::read(&args.scenario)?, &environment)?;
     let spec = LearnSpec::read(&scenario)?;
     let Some(steps) = args.steps.or(spec.train.steps) else {
         bail!("learn.train.steps: say how many steps the last round trains for, or give --steps");
