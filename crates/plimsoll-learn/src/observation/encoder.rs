@@ -1,9 +1,10 @@
 //! From the state of a cluster to features: what changed is looked at anew, the rest is remembered.
 
 use super::features::{
-    AWAKE, CALLS, EMPTY, EXTENSION, EXTRA_COST, EXTRA_KWH, FRAGMENTATION, LOOKAHEAD, NODE_FEATURES, POD_FEATURES, RISE,
-    SIBLINGS, STATIC_FEATURES, Wanted,
+    AWAKE, CALLS, EMPTY, EXTENSION, EXTRA_COST, EXTRA_KWH, FRAGMENTATION, LATENCY_AHEAD, LOOKAHEAD, NODE_FEATURES,
+    POD_FEATURES, RISE, SIBLINGS, STATIC_FEATURES, Wanted,
 };
+use super::rhythm::{Presence, Rhythm, SLOTS, part_of_day, presence};
 use super::tenants::{Lifetimes, Tenants, seen};
 use crate::lifetime::{HORIZONS, Horizons, Predictor};
 use plimsoll_core::framework::Cycle;
@@ -26,6 +27,9 @@ pub struct PodFacts {
     life: Horizons,
     /// How long it will run, in hours.
     pub life_hours: f32,
+    /// When it will run; of use where latencies to come are wanted.
+    presence: Presence,
+    now: Duration,
     /// CPU that it asks for, in cores.
     pub cores: f32,
     owner: Option<u64>,
@@ -46,11 +50,14 @@ pub struct NodeFacts {
     pub extra_cost: f32,
     /// Carbon dioxide that the pod will cost here, in grams.
     pub extra_carbon: f32,
+    /// Milliseconds to its users over its life, where that is wanted and known.
+    pub latency_ahead: Option<f32>,
 }
 
 #[derive(Debug, Clone)]
 struct Known {
     tenants: Tenants,
+    rhythm: Rhythm,
     row: [f32; STATIC_FEATURES],
     here: bool,
     cpu: (i64, i64),
@@ -58,7 +65,8 @@ struct Known {
 
 impl Default for Known {
     fn default() -> Self {
-        Self { tenants: Tenants::default(), row: [0.0; STATIC_FEATURES], here: false, cpu: (0, 0) }
+        let (tenants, rhythm) = (Tenants::default(), Rhythm::default());
+        Self { tenants, rhythm, row: [0.0; STATIC_FEATURES], here: false, cpu: (0, 0) }
     }
 }
 
@@ -76,6 +84,8 @@ pub struct Encoder {
     changed: Vec<NodeId>,
     /// The node whose outlook is looked at next.
     next_look: usize,
+    /// The part of the day up to which the latencies of all nodes were followed.
+    part_of_day: usize,
     wanted: Wanted,
 }
 
@@ -97,6 +107,7 @@ impl Encoder {
             here: 0,
             changed: Vec::new(),
             next_look: 0,
+            part_of_day: 0,
             wanted,
         }
     }
@@ -124,6 +135,7 @@ impl Encoder {
             self.follow_node(state, self.changed[at]);
         }
         self.renew(state.telemetry.now);
+        self.listen(state.telemetry.now);
         &self.changed
     }
 
@@ -139,6 +151,15 @@ impl Encoder {
         }
     }
 
+    /// Has nodes whose latency does not change learn that it did not, once in each part of the day.
+    fn listen(&mut self, now: Duration) {
+        let part = part_of_day(now);
+        if self.wanted.has(LATENCY_AHEAD) && self.part_of_day != part {
+            self.part_of_day = part;
+            self.nodes.iter_mut().for_each(|known| known.rhythm.go_on(now));
+        }
+    }
+
     fn follow_node(&mut self, state: &ClusterState, id: NodeId) {
         let Some(known) = self.nodes.get_mut(id.index()) else { return };
         let is_busy = |known: &Known| usize::from(known.here && known.row[EMPTY] == 0.0);
@@ -148,6 +169,9 @@ impl Encoder {
         match state.node(id) {
             Some(node) => {
                 known.tenants.follow(state, node, &mut self.lifetimes);
+                if self.wanted.has(LATENCY_AHEAD) {
+                    known.rhythm.follow(state.telemetry.now, state.telemetry.node(id).latency_ms);
+                }
                 known.row = static_row(state, node);
                 known.here = true;
                 // What several virtual nodes offer is there once.
@@ -178,12 +202,17 @@ impl Encoder {
         let telemetry = &state.telemetry;
         let told = telemetry.pod(cycle.pod_id);
         let seen = seen(state, cycle.pod_id, cycle.pod, telemetry.now.as_secs_f64());
-        let ahead = self.lifetimes.curve(&seen).ahead(0.0);
+        let curve = self.lifetimes.curve(&seen);
+        let ahead = curve.ahead(0.0);
         let mut life = [0.0; HORIZONS];
         for ((slot, alive), hours) in life.iter_mut().zip(ahead).zip(&self.lifetimes.hours) {
             *slot = alive * hours;
         }
         let life_hours: f32 = life.iter().sum();
+        let presence = match self.wanted.has(LATENCY_AHEAD) {
+            true => presence(telemetry.now, life_hours, |seconds| curve.alive(seconds)),
+            false => [0.0; SLOTS],
+        };
         let cores = seen.cpu_milli as f32 / 1000.0;
         let (count, milli) = told.gpus.unwrap_or_default();
         let (soft, hard) = told.latency_ms.unwrap_or_default();
@@ -205,7 +234,17 @@ impl Encoder {
             next_cpu,
             next_memory,
         ];
-        PodFacts { row, life, life_hours, cores, owner: told.owner, latency: told.latency_ms, asks_for_gpus: count > 0 }
+        PodFacts {
+            row,
+            life,
+            life_hours,
+            presence,
+            now: telemetry.now,
+            cores,
+            owner: told.owner,
+            latency: told.latency_ms,
+            asks_for_gpus: count > 0,
+        }
     }
 
     /// What is known of a node for the pod of a decision. Changes must have been followed.
@@ -247,6 +286,7 @@ impl Encoder {
             ms.map_or(0.0, |ms| ((ms + distance - limit) / limit).clamp(-1.0, 2.0) as f32)
         };
         let (soft, hard) = pod.latency.unwrap_or_default();
+        let latency_ahead = self.latency_ahead(pod, node.id).map(|ms| ms + distance as f32);
         let if_wanted = |feature: usize, value: &dyn Fn() -> f32| {
             if self.wanted.has(feature) { value() } else { 0.0 }
         };
@@ -277,8 +317,15 @@ impl Encoder {
             distance as f32 / 100.0,
             transfer as f32 * 10.0,
             if_wanted(CALLS, &|| telemetry.calls(cycle.pod_id, &node.pods) as f32 / 10.0),
+            latency_ahead.unwrap_or(0.0) / 100.0,
         ]);
-        NodeFacts { row, extension_hours, extra_kwh, extra_cost, extra_carbon }
+        NodeFacts { row, extension_hours, extra_kwh, extra_cost, extra_carbon, latency_ahead }
+    }
+
+    /// Milliseconds to the users, who are near this node, over the life of a pod; none if that is not wanted or not known.
+    pub fn latency_ahead(&self, pod: &PodFacts, node: NodeId) -> Option<f32> {
+        let known = self.nodes.get(node.index()).filter(|_| self.wanted.has(LATENCY_AHEAD))?;
+        known.rhythm.ahead(pod.now, &pod.presence)
     }
 }
 

@@ -17,7 +17,7 @@ pub enum Changes {
 use Changes::{WithNode, WithPod, WithTime};
 
 /// A feature of nodes: its name, when it changes, and what it is. Its place here is its place among all that is known of a node.
-pub const NODE_FEATURES: [(&str, Changes, &str); 30] = [
+pub const NODE_FEATURES: [(&str, Changes, &str); 31] = [
     ("cpu-free", WithNode, "share of the CPU that is not asked for"),
     ("memory-free", WithNode, "share of the memory that is not asked for"),
     ("disk-free", WithNode, "share of the ephemeral storage that is not asked for"),
@@ -52,6 +52,7 @@ pub const NODE_FEATURES: [(&str, Changes, &str); 30] = [
         WithPod,
         "how often the pod's service and those on the node call each other for a request of a user, / 10",
     ),
+    ("latency-ahead", WithPod, "milliseconds to the user over the pod's life, as the days before tell, / 100"),
 ];
 
 /// The features of a pod, with what each is.
@@ -97,6 +98,8 @@ pub const FRAGMENTATION: usize = 24;
 pub const SIBLINGS: usize = 25;
 /// The place of `calls`.
 pub const CALLS: usize = 29;
+/// The place of `latency-ahead`.
+pub const LATENCY_AHEAD: usize = 30;
 
 /// How many pods of the queue the features of those that wait look at, the one to be placed included: a burst is told from a trickle, and a long
 /// queue costs no more than a short one.
@@ -161,6 +164,7 @@ mod tests {
             ("fragmentation", FRAGMENTATION),
             ("siblings", SIBLINGS),
             ("calls", CALLS),
+            ("latency-ahead", LATENCY_AHEAD),
         ] {
             assert_eq!(node_feature(name), Some(place));
         }

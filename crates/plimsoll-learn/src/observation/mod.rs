@@ -6,6 +6,7 @@ mod exported;
 pub mod features;
 mod places;
 mod plain;
+mod rhythm;
 mod tenants;
 mod view;
 

@@ -1,7 +1,7 @@
 //! The heuristics that a model builds on: those of the engine by their names, and those that predicted lifetimes make possible.
 
 use crate::observation::NodeFacts;
-use crate::observation::features::{CPU_LEFT, EXTRA_KWH, WATTS_PER_THREAD, Wanted};
+use crate::observation::features::{CPU_LEFT, EXTRA_KWH, LATENCY_AHEAD, WATTS_PER_THREAD, Wanted};
 use plimsoll_core::policy::{self, Policy};
 
 /// What a model's score is added to. The unit is such that a difference of one is large.
@@ -16,6 +16,8 @@ pub enum Base {
     ExpectedCost,
     /// Carbon dioxide that the pod will cost, then the fit.
     ExpectedCarbon,
+    /// Latency to the user over the time that the pod will run, then the fit.
+    ExpectedLatency,
     /// A policy of the engine, its scores brought to between 0 and 1.
     Engine(Box<dyn Policy>),
 }
@@ -30,6 +32,10 @@ pub const BASES: &[(&str, &str)] = &[
     ),
     ("expected-cost", "the node where the pod will cost the least money, by predicted lifetimes, then the best fit"),
     ("expected-carbon", "the node where the pod will emit least, by predicted lifetimes, then the best fit"),
+    (
+        "expected-latency",
+        "the node with the lowest latency to the user over the pod's predicted life, by the time of day on the days before, then the best fit",
+    ),
 ];
 
 /// What the share of CPU that stays free weighs against an hour, kWh, or coin that the pod costs. A tenth of an hour of a whole machine was best
@@ -45,6 +51,7 @@ impl Base {
             "efficient-hours" => Self::EfficientHours,
             "expected-cost" => Self::ExpectedCost,
             "expected-carbon" => Self::ExpectedCarbon,
+            "expected-latency" => Self::ExpectedLatency,
             other => Self::Engine(policy::by_name(other)?),
         })
     }
@@ -58,6 +65,7 @@ impl Base {
     pub fn wants(&self, wanted: Wanted) -> Wanted {
         match self {
             Self::ExpectedEnergy | Self::ExpectedCost | Self::ExpectedCarbon => wanted.and(EXTRA_KWH),
+            Self::ExpectedLatency => wanted.and(LATENCY_AHEAD),
             Self::ExpectedHours | Self::EfficientHours | Self::Engine(_) => wanted,
         }
     }
@@ -73,6 +81,8 @@ impl Base {
             Self::EfficientHours => f64::from(facts.row[WATTS_PER_THREAD]) * 1e6 + f64::from(facts.extension_hours),
             Self::ExpectedCost => f64::from(facts.extra_cost) + f64::from(facts.extra_kwh) * 1e-3,
             Self::ExpectedCarbon => f64::from(facts.extra_carbon) / 40.0,
+            // A node whose latency is not known is chosen last.
+            Self::ExpectedLatency => facts.latency_ahead.map_or(1e9, f64::from),
             Self::Engine(_) => return 0.0,
         };
         -cost - FIT * left

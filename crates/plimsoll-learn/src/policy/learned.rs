@@ -226,6 +226,7 @@ struct Empty {
     row: [f32; STATIC_FEATURES],
     awake_since: Option<Duration>,
     cluster: Option<ClusterId>,
+    latency_ahead: Option<f32>,
     base: f64,
     learned: f32,
 }
@@ -248,9 +249,10 @@ impl Learned {
         let (awake_since, cluster) = (told.awake_since, told.cluster);
         // What a pod pays on a virtual node is its own matter.
         let row = row.filter(|_| !told.is_virtual());
+        let latency_ahead = row.and_then(|_| self.encoder.latency_ahead(judging.pod, node.id));
         if let (Some(row), Some(empty)) = (row, judging.empty)
             && empty.row == row
-            && (empty.awake_since, empty.cluster) == (awake_since, cluster)
+            && (empty.awake_since, empty.cluster, empty.latency_ahead) == (awake_since, cluster, latency_ahead)
         {
             return (empty.base, empty.learned);
         }
@@ -273,7 +275,7 @@ impl Learned {
             }
         }
         if let Some(row) = row {
-            judging.empty = Some(Empty { row, awake_since, cluster, base, learned });
+            judging.empty = Some(Empty { row, awake_since, cluster, latency_ahead, base, learned });
         }
         (base, learned)
     }

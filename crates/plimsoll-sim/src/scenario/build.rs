@@ -1,6 +1,6 @@
 //! From a scenario to what a run is made of.
 
-use super::{Intensity, LatencyOverTime, PoolSpec, Scenario};
+use super::{Intensity, LatencyOverTime, PoolSpec, Scenario, Time};
 use crate::error::InputError;
 use crate::fleet::{Fleet, Machine, Pool, Price, Scaling};
 use crate::simulation::{Disruption, Failures, Settings, Setup, taint};
@@ -206,6 +206,7 @@ impl Scenario {
             return Ok((!self.cluster.is_empty()).then_some(near));
         };
         let mut table = LatencyTable::default();
+        let steps = |place: &str, given: &LatencyOverTime| repeated(place, given, spec.repeat);
         if let Some(ms) = spec.elsewhere {
             table.elsewhere_ms = not_negative("latency.elsewhere", ms)?;
         }
@@ -217,11 +218,11 @@ impl Scenario {
         ];
         for (slot, given, name) in between {
             if let Some(given) = given {
-                *slot = latency_steps(&format!("latency.{name}"), given)?;
+                *slot = steps(&format!("latency.{name}"), given)?;
             }
         }
         for (name, given) in &spec.to_user {
-            table.to_user.insert(name.clone(), latency_steps(&format!("latency.to_user.{name}"), given)?);
+            table.to_user.insert(name.clone(), steps(&format!("latency.to_user.{name}"), given)?);
         }
         Ok(Some(table))
     }
@@ -323,6 +324,27 @@ pub(super) fn latency_steps(place: &str, given: &LatencyOverTime) -> Result<Step
             Ok(Steps::new(steps.iter().map(step).collect::<Result<_, ScenarioError>>()?))
         }
     }
+}
+
+/// Latencies that come again, where they do.
+fn repeated(place: &str, given: &LatencyOverTime, repeat: Option<Time>) -> Result<Steps, ScenarioError> {
+    let steps = latency_steps(place, given)?;
+    let Some(Time(every)) = repeat else { return Ok(steps) };
+    if every.is_zero() {
+        return Err(ScenarioError::at(
+            "latency.repeat",
+            "0 makes no sense; say after how long changes come again, such as \"24h\"",
+        ));
+    }
+    if let LatencyOverTime::Changing(given) = given
+        && let Some(late) = given.iter().find(|step| step.at.0 >= every)
+    {
+        let (at, every) = (late.at.0.as_secs(), every.as_secs());
+        let problem =
+            format!("a change after {at} s never comes, for all begins anew after {every} s (latency.repeat)");
+        return Err(ScenarioError::at(place, problem));
+    }
+    Ok(steps.repeating(every))
 }
 
 pub(super) fn not_negative(place: &str, number: f64) -> Result<f64, ScenarioError> {

@@ -245,6 +245,8 @@ pub struct LatencySpec {
     pub same_region: Option<LatencyOverTime>,
     /// Between regions.
     pub across: Option<LatencyOverTime>,
+    /// After so long all changes come again, such as every day.
+    pub repeat: Option<Time>,
 }
 
 /// Latency, in milliseconds.

@@ -102,6 +102,8 @@ fn what_is_wrong_is_named_with_its_place() {
         ("\"best-fit\"", "\"guess\"", "there is no policy \"guess\""),
         ("hours = 2", "hours = -2", "hours is -2"),
         ("kind = \"poisson\"", "kind = \"weekly\"", "weekly"),
+        ("[latency]\n", "[latency]\nrepeat = 0\n", "latency.repeat: 0 makes no sense"),
+        ("[latency]\n", "[latency]\nrepeat = '1h'\n", "latency.to_user.a: a change after 3600 s never comes"),
     ] {
         let error = with(from, to);
         assert!(error.contains(expected), "{to}: {error}");
