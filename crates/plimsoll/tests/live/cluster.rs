@@ -124,7 +124,7 @@ pub struct Objects {
 }
 
 /// The kinds that tests use and that have no namespace.
-const CLUSTER_WIDE: [&str; 11] = [
+const CLUSTER_WIDE: [&str; 13] = [
     "Node",
     "Namespace",
     "PersistentVolume",
@@ -136,6 +136,8 @@ const CLUSTER_WIDE: [&str; 11] = [
     "CSIDriver",
     "ClusterRole",
     "ClusterRoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 ];
 
 /// The API of a kind, as `group/version` or `version`.
@@ -147,6 +149,7 @@ fn group_version(kind: &str) -> &'static str {
         "PodDisruptionBudget" => "policy/v1",
         "Deployment" | "DaemonSet" | "StatefulSet" | "ReplicaSet" => "apps/v1",
         "ClusterRole" | "ClusterRoleBinding" => "rbac.authorization.k8s.io/v1",
+        "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding" => "admissionregistration.k8s.io/v1",
         "Job" => "batch/v1",
         "Lease" => "coordination.k8s.io/v1",
         "Event" => "events.k8s.io/v1",

@@ -119,6 +119,70 @@ async fn what_is_learned_is_judged_tried_promoted_and_taken_back_at_will() {
     pods.abort();
 }
 
+/// From here on the API server refuses every binding.
+async fn refuse_bindings(admin: &Objects) {
+    let rule =
+        json!({ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"] });
+    let validation = json!({ "expression": "false", "message": "nothing is bound today" });
+    let policy = json!({ "spec": {
+        "failurePolicy": "Fail", "matchConstraints": { "resourceRules": [rule] }, "validations": [validation],
+    }});
+    let binding = json!({ "spec": { "policyName": "no-bindings", "validationActions": ["Deny"] } });
+    for (kind, object) in [("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding)] {
+        admin.create(kind, "no-bindings", object).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_promoted_is_taken_back_by_itself_when_the_cluster_gets_worse() {
+    let Some(mut lab) = lab().await else { return };
+    let scratch = Scratch::new("worse");
+    std::fs::write(scratch.path("config.yaml"), CONFIGURATION).unwrap();
+    let objects = Objects { client: lab.client(User::Admin).await.unwrap(), namespace: "default".to_owned() };
+    let arguments = ["--config", &scratch.path("config.yaml"), "--data", &scratch.path("data")];
+    let server = start_plimsoll(&mut lab, "learner", &arguments).await;
+    let pods = tokio::spawn(churn(objects.clone()));
+    let with = |training: &Value, verdict: &str| {
+        let candidates = training["candidates"].as_array().cloned().unwrap_or_default();
+        candidates.into_iter().find(|candidate| candidate["verdict"] == verdict)
+    };
+    until(server, "/v1/training", "a candidate is promoted", |training| with(training, "promoted").is_some()).await;
+
+    // Pods wait now, and in the shadow of the policy before they do not.
+    refuse_bindings(&objects).await;
+    let training =
+        until(server, "/v1/training", "it is taken back", |training| with(training, "rolled-back").is_some()).await;
+    let reason = with(&training, "rolled-back").unwrap()["reason"].clone();
+    assert!(reason.as_str().is_some_and(|reason| reason.contains("pods waited")), "{reason}");
+    assert_eq!(ask(server, "GET /v1/policies", json!({}))["active"], "default");
+    pods.abort();
+}
+
+#[cfg(feature = "burn")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deep_q_network_is_learned_while_pods_are_scheduled() {
+    let Some(mut lab) = lab().await else { return };
+    let scratch = Scratch::new("deep");
+    let learn = CONFIGURATION.find("  learn:").unwrap();
+    std::fs::write(scratch.path("config.yaml"), format!("{}  steps: 1500\n", &CONFIGURATION[..learn])).unwrap();
+    let objects = Objects { client: lab.client(User::Admin).await.unwrap(), namespace: "default".to_owned() };
+    let arguments = ["--config", &scratch.path("config.yaml"), "--data", &scratch.path("data")];
+    let server = start_plimsoll(&mut lab, "learner", &arguments).await;
+    let pods = tokio::spawn(churn(objects));
+    let training = until(server, "/v1/training", "a candidate is judged", |training| {
+        training["candidates"].as_array().is_some_and(|candidates| !candidates.is_empty())
+    })
+    .await;
+    // How good it is after so few steps is chance; that it was measured is not.
+    let candidate = &training["candidates"][0];
+    assert!(candidate["low"].is_number() && candidate["high"].is_number(), "{candidate}");
+    assert!(training["points"].as_array().unwrap().iter().any(|point| point["loss"].is_number()), "{training}");
+    let card = std::fs::read_to_string(scratch.path("data/models/learned-0001/card.json")).unwrap();
+    let card: Value = serde_json::from_str(&card).unwrap();
+    assert_eq!((&card["training"]["agent"], &card["network"]["kind"]), (&json!("dqn"), &json!("deepsets")), "{card}");
+    pods.abort();
+}
+
 /// A token of a service account.
 async fn token(objects: &Objects, name: &str) -> String {
     objects.create("ServiceAccount", name, json!({})).await;
