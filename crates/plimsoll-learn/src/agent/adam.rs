@@ -1,10 +1,11 @@
 //! The Adam optimiser over plain arrays, with gradients clipped to a length.
 //!
-//! Sums run in the order of names, on one thread: equal gradients give equal weights, bit for bit.
+//! Sums run in the order of names, on one thread, and each weight moves by itself: equal gradients give equal weights, bit for bit.
 
 use super::AgentState;
 use crate::error::LearnError;
 use crate::model::{Tensor, Weights};
+use rayon::prelude::*;
 
 /// Gradients by the name of the weight they belong to.
 pub type Gradients = Weights;
@@ -13,6 +14,8 @@ pub type Gradients = Weights;
 const BETA1: f64 = 0.9;
 /// Decay of the mean of their squares.
 const BETA2: f64 = 0.999;
+/// Weights that move on one core: with fewer, waking another would take longer than the work.
+const SHARE: usize = 1 << 16;
 
 /// Adam, as Kingma and Ba wrote it.
 #[derive(Debug, Clone)]
@@ -42,12 +45,12 @@ impl Adam {
         let (beta1, beta2, epsilon) = (BETA1 as f32, BETA2 as f32, self.epsilon as f32);
         let all = weights.values_mut().zip(self.moments.values_mut()).zip(self.squares.values_mut());
         for (((weights, moments), squares), gradients) in all.zip(gradients.values()) {
-            let each = weights.data.iter_mut().zip(&mut moments.data).zip(&mut squares.data);
-            for (((weight, moment), square), gradient) in each.zip(&gradients.data) {
+            let each = weights.data.par_iter_mut().zip(&mut moments.data).zip(&mut squares.data);
+            each.zip(&gradients.data).with_min_len(SHARE).for_each(|(((weight, moment), square), gradient)| {
                 *moment = beta1 * *moment + (1.0 - beta1) * gradient;
                 *square = beta2 * *square + (1.0 - beta2) * gradient * gradient;
                 *weight -= rate * *moment / ((*square * correction).sqrt() + epsilon);
-            }
+            });
         }
     }
 

@@ -26,6 +26,7 @@ use crate::model::{self, NetworkCard, Weights};
 use burn::tensor::{Device, Tensor, TensorData};
 use plimsoll_core::rng::Rng;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// The score of a node that may not be chosen: far below any score, and still finite so that a softmax over it stays a number.
 pub const INVALID: f32 = -1e30;
@@ -69,16 +70,21 @@ impl Shape {
 pub struct Parameters(BTreeMap<String, Tensor<2>>);
 
 impl Parameters {
-    fn new(weights: &Weights, device: &Device, learn: bool) -> Self {
+    fn new(weights: &Weights, device: &Device) -> Self {
         let tensor = |tensor: &model::Tensor| {
             let lengths = match tensor.shape[..] {
                 [outputs, inputs] => [outputs, inputs],
                 _ => [1, tensor.data.len()],
             };
-            let tensor = Tensor::from_data(TensorData::new(tensor.data.clone(), lengths), device);
-            if learn { tensor.require_grad() } else { tensor }
+            Tensor::from_data(TensorData::new(tensor.data.clone(), lengths), device)
         };
         Self(weights.iter().map(|(name, weights)| (name.clone(), tensor(weights))).collect())
+    }
+
+    /// The same weights, to be followed back for their gradients.
+    fn learning(&self) -> Self {
+        let learning = |tensor: &Tensor<2>| tensor.clone().autodiff().require_grad();
+        Self(self.0.iter().map(|(name, tensor)| (name.clone(), learning(tensor))).collect())
     }
 
     /// The weights with this name, which [`Architecture::shapes`] must have named.
@@ -135,6 +141,8 @@ pub struct Network {
     spec: NetworkSpec,
     architecture: Box<dyn Architecture>,
     weights: Weights,
+    /// The weights where burn computes, from their first use there until they change.
+    parameters: OnceLock<Parameters>,
 }
 
 impl Network {
@@ -148,13 +156,14 @@ impl Network {
             let data = (0..lengths.iter().product()).map(|_| ((2.0 * rng.unit() - 1.0) * bound) as f32).collect();
             weights.insert(name, model::Tensor { shape: lengths, data });
         }
-        Ok(Self { spec: spec.clone(), architecture, weights })
+        Ok(Self { spec: spec.clone(), architecture, weights, parameters: OnceLock::new() })
     }
 
     /// A network with given weights; refused, with what differs, unless they fit.
     pub fn with_weights(spec: &NetworkSpec, weights: Weights) -> Result<Self, LearnError> {
         let architecture = spec.architecture()?;
-        let mut network = Self { spec: spec.clone(), architecture, weights: Weights::new() };
+        let parameters = OnceLock::new();
+        let mut network = Self { spec: spec.clone(), architecture, weights: Weights::new(), parameters };
         network.set_weights(weights)?;
         Ok(network)
     }
@@ -162,7 +171,7 @@ impl Network {
     /// Takes other weights.
     pub fn set_weights(&mut self, weights: Weights) -> Result<(), LearnError> {
         check_weights(&self.spec, &self.architecture.shapes(), &weights)?;
-        self.weights = weights;
+        *self.weights_mut() = weights;
         Ok(())
     }
 
@@ -194,6 +203,7 @@ impl Network {
 
     /// The weights, for an optimiser to change; their names and shapes must stay.
     pub fn weights_mut(&mut self) -> &mut Weights {
+        self.parameters.take();
         &mut self.weights
     }
 
@@ -230,9 +240,13 @@ impl Network {
 
     fn output(&self, batch: &Batch) -> (Tensor<2>, Tensor<1>) {
         let device = Compute::chosen().device();
-        let parameters = Parameters::new(&self.weights, &device, false);
-        let Output { scores, values } = self.architecture.forward(&parameters, &Inputs::new(batch, &device));
+        let Output { scores, values } =
+            self.architecture.forward(self.parameters(&device), &Inputs::new(batch, &device));
         (scores, values)
+    }
+
+    fn parameters(&self, device: &Device) -> &Parameters {
+        self.parameters.get_or_init(|| Parameters::new(&self.weights, device))
     }
 
     /// The gradients of a loss on scores and values, by the fastest way there is.
@@ -248,7 +262,7 @@ impl Network {
     /// The same by burn, whether or not a faster way is known.
     pub fn burn_gradients(&self, batch: &Batch, loss: Loss) -> Result<Gradients, LearnError> {
         let device = Compute::chosen().device();
-        let parameters = Parameters::new(&self.weights, &device.clone().autodiff(), true);
+        let parameters = self.parameters(&device).learning();
         // Inputs need no gradients: on the plain device they are constants that nothing is recorded for.
         let Output { scores, values } = self.architecture.forward(&parameters, &Inputs::new(batch, &device));
         let slopes = loss(&to_vec(scores.clone().inner())?, &to_vec(values.clone().inner())?)?;

@@ -224,6 +224,32 @@ fn the_fast_way_back_finds_the_gradients_that_burn_finds() {
     }
 }
 
+#[cfg(feature = "tch")]
+#[test]
+fn libtorch_finds_the_scores_values_and_gradients_that_burn_finds() {
+    let seen = decisions();
+    for kind in NetworkKind::ALL {
+        let network = Network::new(&NetworkSpec::new(kind, 16, 4), 11).unwrap();
+        let batch = Batch::new(network.spec(), &seen).unwrap();
+        let on = |compute: Compute| {
+            let device = compute.device();
+            let parameters = Parameters::new(&network.weights, &device).learning();
+            let Output { scores, values } = network.architecture.forward(&parameters, &Inputs::new(&batch, &device));
+            let mut found = (scores.clone().clamp_min(-1.0).sum() + values.clone().sum()).backward();
+            let gradients =
+                parameters.0.values().map(|tensor| to_vec(tensor.grad_remove(&mut found).unwrap()).unwrap());
+            let mut all: Vec<Vec<f32>> = gradients.collect();
+            all.extend([to_vec(scores.inner()).unwrap(), to_vec(values.inner()).unwrap()]);
+            all
+        };
+        for (array, (torch, burn)) in on(Compute::Torch).iter().zip(on(Compute::Processor)).enumerate() {
+            assert_eq!(torch.len(), burn.len(), "{kind}: array {array}");
+            let differs = torch.iter().zip(&burn).position(|(a, b)| !close(*a, *b));
+            assert_eq!(differs, None, "{kind}: array {array}: {torch:?} is not {burn:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
