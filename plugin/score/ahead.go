@@ -45,14 +45,14 @@ func (i *inquiry) isFor(pod *v1.Pod) bool {
 	return i != nil && i.uid == pod.UID && i.version == pod.ResourceVersion && i.moment == moments.Load()
 }
 
-// covers says whether it was asked about all of these nodes.
-func (i *inquiry) covers(nodes []fwk.NodeInfo) bool {
-	for _, node := range nodes {
-		if _, ok := i.nodes.place(node.Node().Name); !ok {
+// covers says whether it was asked about the nodes at all of these places.
+func (i *inquiry) covers(places []int) bool {
+	for _, place := range places {
+		if i.nodes.within(place) >= i.nodes.count {
 			return false
 		}
 	}
-	return true
+	return len(places) > 0
 }
 
 // wait gives what came; the time runs from now.
@@ -128,10 +128,10 @@ func (p *Plugin) drop() {
 	p.inquiry = nil
 }
 
-// asked gives the ranking by what was asked before; false if nothing was, or if it was not about these nodes and this moment.
-func (p *Plugin) asked(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (ranking, error, bool) {
-	i := p.inquiry
-	if !i.isFor(pod) || !i.covers(nodes) {
+// asked gives the ranking by what was asked before; false if nothing was, or if it was not about the feasible nodes and this moment.
+func (p *Plugin) asked(ctx context.Context, pod *v1.Pod) (ranking, error, bool) {
+	i, feasible := p.inquiry, p.walk.places
+	if !i.isFor(pod) || i.nodes.roll != p.walk.roll || !i.covers(feasible) {
 		return ranking{}, nil, false
 	}
 	answer, failure := i.wait(ctx, p.client.timeout)
@@ -139,38 +139,36 @@ func (p *Plugin) asked(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (
 		p.inquiry = nil
 		return ranking{}, missed(ctx, failure), true
 	}
-	if !i.isFor(pod) || !answer.apart && len(nodes) != i.nodes.count {
+	if !i.isFor(pod) || !answer.apart && len(feasible) != i.nodes.count {
 		return ranking{}, nil, false
 	}
 	p.inquiry, p.unused = nil, 0
-	ranking, err := i.rank(answer.scores, nodes)
+	ranking, err := i.rank(answer.scores, feasible)
 	return ranking, err, true
 }
 
 // rank brings the scores of the feasible nodes to between 0 and 100, as the server does with those that it is asked about.
-func (i *inquiry) rank(scores []nodeScore, nodes []fwk.NodeInfo) (ranking, error) {
+func (i *inquiry) rank(scores []nodeScore, feasible []int) (ranking, error) {
 	best, worst, known := int64(-1), int64(finest), false
-	for _, node := range nodes {
-		place, _ := i.nodes.place(node.Node().Name)
-		if score := scores[place]; score.known {
+	for _, place := range feasible {
+		if score := scores[i.nodes.within(place)]; score.known {
 			best, worst, known = max(best, score.value), min(worst, score.value), true
 		}
 	}
 	if !known {
-		return ranking{}, unknown(len(nodes))
+		return ranking{}, unknown(len(feasible))
 	}
 	points := make([]int32, len(i.nodes.names))
 	alike := true
-	for _, node := range nodes {
-		place, _ := i.nodes.place(node.Node().Name)
-		point := pointsOf(scores[place], best, worst)
-		points[(i.nodes.from+place)%len(points)] = point
+	for _, place := range feasible {
+		point := pointsOf(scores[i.nodes.within(place)], best, worst)
+		points[place] = point
 		alike = alike && point == int32(fwk.MaxNodeScore)
 	}
 	if alike {
 		return ranking{}, nil
 	}
-	return ranking{places: i.nodes.places, points: points}, nil
+	return ranking{places: i.nodes.placeOf, points: points}, nil
 }
 
 // pointsOf gives the best alone 100, so that rounding never makes another as good.

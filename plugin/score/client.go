@@ -132,6 +132,11 @@ func (l *scoreList) UnmarshalJSON(text []byte) error {
 			scores = append(scores, nodeScore{})
 			continue
 		}
+		// Most scores are whole numbers, which are read faster.
+		if whole, err := strconv.ParseInt(string(element), 10, 64); err == nil && whole >= fwk.MinNodeScore && whole <= finest {
+			scores = append(scores, nodeScore{value: whole, known: true})
+			continue
+		}
 		score, err := strconv.ParseFloat(string(element), 64)
 		if err != nil {
 			return fmt.Errorf("score %.40s is not a number", element)
@@ -182,17 +187,21 @@ func newTransport(caFile string) (*http.Transport, error) {
 }
 
 func newClient(args *Args, transport *http.Transport) (*client, error) {
-	target, err := url.JoinPath(args.Address, scoresPath)
+	address, err := url.Parse(args.Address)
 	if err != nil {
 		return nil, fmt.Errorf("address: %w", err)
 	}
+	secured := transport.TLSClientConfig
+	if secured == nil {
+		secured = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
 	c := &client{
 		http: &http.Client{
-			Transport: transport,
+			Transport: newWire(address, secured),
 			// A redirection could carry pods and token elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		url:     target,
+		url:     address.JoinPath(scoresPath).String(),
 		policy:  args.Policy,
 		timeout: args.Timeout.Duration,
 	}
@@ -277,8 +286,6 @@ func (c *client) request(ctx context.Context, body []byte) (*http.Request, error
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	// Asking twice does no harm: this lets net/http try again where the server has just closed the kept connection. It is not sent.
-	request.Header["Idempotency-Key"] = nil
 	if c.token != nil {
 		token, err := c.token.current()
 		if err != nil {

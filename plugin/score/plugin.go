@@ -168,9 +168,9 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // PreScore finds the scores of all nodes.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	p.walk.found(nodes)
 	ranking, source := p.rank(ctx, pod, nodes)
 	scoresTotal.WithLabelValues(source).Inc()
-	p.walk.found(nodes)
 	if len(ranking.points) == 0 {
 		// All nodes are equal to this plugin, which spares it the calls of Score.
 		return fwk.NewStatus(fwk.Skip)
@@ -180,7 +180,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 }
 
 func (p *Plugin) rank(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (ranking, string) {
-	ranking, err, ok := p.asked(ctx, pod, nodes)
+	ranking, err, ok := p.asked(ctx, pod)
 	if !ok {
 		p.drop()
 		ranking, err = p.ask(ctx, pod, nodes)

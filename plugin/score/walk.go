@@ -18,13 +18,15 @@ type walk struct {
 	first, advance, span int
 	// How many were feasible: 0 as long as nothing is known.
 	feasible int
+	// The places of the nodes that are feasible now; empty if one of them is not known.
+	places []int
 }
 
 // roll is a list of nodes.
 type roll struct {
-	list   []fwk.NodeInfo
-	names  []string
-	places map[string]int
+	list    []fwk.NodeInfo
+	names   []string
+	placeOf map[string]int
 	// The names as JSON, each with a comma behind it, and where each ends.
 	text []byte
 	ends []int
@@ -45,37 +47,37 @@ func (w *walk) meet(nodes []fwk.NodeInfo) {
 }
 
 func newRoll(nodes []fwk.NodeInfo) *roll {
-	r := &roll{list: nodes, places: make(map[string]int, len(nodes))}
+	r := &roll{list: nodes, placeOf: make(map[string]int, len(nodes))}
 	for place, node := range nodes {
 		name := node.Node().Name
 		// A string can always be written.
 		quoted, _ := json.Marshal(name)
 		r.text = append(append(r.text, quoted...), ',')
-		r.names, r.ends, r.places[name] = append(r.names, name), append(r.ends, len(r.text)), place
+		r.names, r.ends, r.placeOf[name] = append(r.names, name), append(r.ends, len(r.text)), place
 	}
 	return r
 }
 
 // found takes in which nodes were feasible.
 func (w *walk) found(nodes []fwk.NodeInfo) {
+	w.places = w.places[:0]
 	if w.roll == nil || len(nodes) == 0 {
 		return
 	}
 	all := len(w.names)
-	origin, known := w.places[nodes[0].Node().Name]
 	least, most := 0, 0
 	for _, node := range nodes {
-		place, ok := w.places[node.Node().Name]
-		known = known && ok
+		place, known := w.placeOf[node.Node().Name]
+		if !known {
+			*w = walk{roll: w.roll}
+			return
+		}
+		w.places = append(w.places, place)
 		// They are found side by side: one may lie a little before the one that was found first.
-		distance := (place-origin+all+all/2)%all - all/2
+		distance := (place-w.places[0]+all+all/2)%all - all/2
 		least, most = min(least, distance), max(most, distance)
 	}
-	if !known {
-		*w = walk{roll: w.roll}
-		return
-	}
-	first := (origin + least + all) % all
+	first := (w.places[0] + least + all) % all
 	advance := len(nodes)
 	if w.feasible > 0 {
 		advance = (first - w.first + all) % all
@@ -102,14 +104,12 @@ func (w *walk) ahead() (stretch, bool) {
 	return stretch{w.roll, (w.first + from) % all, count}, true
 }
 
-// place gives where in the stretch a node is.
-func (s stretch) place(name string) (int, bool) {
-	place, ok := s.places[name]
-	if !ok {
-		return 0, false
+// within gives where in the stretch the node at a place of the list is: below its count if it is in it.
+func (s stretch) within(place int) int {
+	if place -= s.from; place < 0 {
+		place += len(s.names)
 	}
-	place = (place - s.from + len(s.names)) % len(s.names)
-	return place, place < s.count
+	return place
 }
 
 func (s stretch) len() int { return s.count }

@@ -65,7 +65,7 @@ func TestTheNodesThatAreLookedAtNextAreTold(t *testing.T) {
 			}
 			for i := range c.least {
 				name := nodes[(c.from+i)%len(nodes)].Node().Name
-				if place, ok := next.place(name); !ok || place >= next.len() {
+				if next.within(next.placeOf[name]) >= next.len() {
 					t.Fatalf("%s is not among the %d nodes from place %d", name, next.count, next.from)
 				}
 			}

@@ -10,8 +10,19 @@ use std::fmt::Write;
 
 /// A run on one line.
 pub fn line(figures: &Figures) -> String {
-    let Figures { rate, told_rate, first_s, p50_s, p99_s, all_s, cpu_us, memory_mib, api_server_us, etcd_us, adviser_us } =
-        figures;
+    let Figures {
+        rate,
+        told_rate,
+        first_s,
+        p50_s,
+        p99_s,
+        all_s,
+        cpu_us,
+        memory_mib,
+        api_server_us,
+        etcd_us,
+        adviser_us,
+    } = figures;
     let told = told_rate.map_or(String::new(), |rate| format!(" ({rate:.0} with their events)"));
     let adviser = adviser_us.map_or(String::new(), |us| format!(", adviser {us:.0}"));
     format!(

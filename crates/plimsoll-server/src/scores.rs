@@ -123,7 +123,9 @@ pub async fn scores(State(app): Shared, Body(request): Body<ScoresRequest>) -> R
     let most = match request.most {
         None => MAX_NODE_SCORE as u64,
         Some(most @ 1..=limits::MOST) => most,
-        Some(most) => return Err(Refused::unprocessable(format!("most is {most}; it must be from 1 to {}", limits::MOST))),
+        Some(most) => {
+            return Err(Refused::unprocessable(format!("most is {most}; it must be from 1 to {}", limits::MOST)));
+        }
     };
     let nodes: usize = request.items.iter().map(|item| item.nodes.len()).sum();
     if request.items.len() > limits::ITEMS || nodes > limits::NODES {
@@ -137,7 +139,8 @@ pub async fn scores(State(app): Shared, Body(request): Body<ScoresRequest>) -> R
     let items = request.items.into_iter().map(|item| Candidates { pod: item.pod, nodes: item.nodes }).collect();
     let asked = Consultation { profile: profile.clone(), items, placed, released: request.released };
     let judged = app.consult(asked, deadline).await?;
-    let scored = judged.into_iter().zip(recommended).map(|(judged, at)| app.scored(&profile, judged, at, most as i64)).collect();
+    let scored =
+        judged.into_iter().zip(recommended).map(|(judged, at)| app.scored(&profile, judged, at, most as i64)).collect();
     Ok(Json(ScoresResponse { items: scored }))
 }
 

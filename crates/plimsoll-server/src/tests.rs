@@ -144,17 +144,28 @@ async fn fine_scores_of_some_nodes_can_be_brought_to_what_these_alone_would_have
     events.push(node("huge", "13"));
     let router = server(events, |_| {}).await;
     let some = ["huge", "medium", "large"];
-    let about = |nodes: &[&str], most: u64| json!({ "items": [{ "pod": pod("a", "1"), "nodes": nodes }], "most": most });
+    let about =
+        |nodes: &[&str], most: u64| json!({ "items": [{ "pod": pod("a", "1"), "nodes": nodes }], "most": most });
     let alone = ask(&router, &about(&some, 100)).await;
     let all = ask(&router, &about(&["huge", "medium", "large", "small", "nobody"], 1_000_000_000)).await;
-    assert_eq!((&all[0]["scores"][3], &all[0]["scores"][4], &all[0]["apart"]), (&json!(1_000_000_000), &Value::Null, &json!(true)));
+    assert_eq!(
+        (&all[0]["scores"][3], &all[0]["scores"][4], &all[0]["apart"]),
+        (&json!(1_000_000_000), &Value::Null, &json!(true))
+    );
     let fine: Vec<f64> = (0..some.len()).map(|at| all[0]["scores"][at].as_f64().unwrap()).collect();
     let (best, worst) = (fine.iter().copied().fold(f64::MIN, f64::max), fine.iter().copied().fold(f64::MAX, f64::min));
     let again: Vec<_> = fine.iter().map(|score| ((score - worst) / (best - worst) * 100.0).round() as i64).collect();
     assert_eq!(alone[0]["scores"], json!(again), "{all}");
-    assert_eq!(call(&router, "PUT", "/v1/recommendations/default/a*", &json!({ "node": "small" })).await.0, StatusCode::CREATED);
+    assert_eq!(
+        call(&router, "PUT", "/v1/recommendations/default/a*", &json!({ "node": "small" })).await.0,
+        StatusCode::CREATED
+    );
     let items = ask(&router, &about(&["small", "large"], 1000)).await;
-    assert_eq!((&items[0]["scores"], &items[0]["apart"]), (&json!([1000, 0]), &json!(false)), "without small, the policy would decide");
+    assert_eq!(
+        (&items[0]["scores"], &items[0]["apart"]),
+        (&json!([1000, 0]), &json!(false)),
+        "without small, the policy would decide"
+    );
 }
 
 #[tokio::test]
