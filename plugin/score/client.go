@@ -167,9 +167,8 @@ func (f *failure) Unwrap() error { return f.err }
 func newTransport(caFile string) (*http.Transport, error) {
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 2,
-		// A scheduler may have nothing to do for a long time, and the first pod after that should not pay for a handshake.
-		IdleConnTimeout: 10 * time.Minute,
-		DialContext:     (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext,
+		IdleConnTimeout:     10 * time.Minute,
+		DialContext:         (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext,
 	}
 	if caFile == "" {
 		return transport, nil

@@ -135,7 +135,7 @@ fn section(page: &mut String, name: &str, rows: &[&Row]) {
         }
         let Figures { rate, told_rate, first_s, p50_s, p99_s, all_s, cpu_us, memory_mib, .. } = medians(row);
         let told = told_rate.map_or("-".into(), |rate| format!("{rate:.0}"));
-        let against = stock.map_or("-".into(), |stock| format!("{:.1} x", rate / stock));
+        let against = stock.map_or("-".into(), |stock| format!("{:.2} x", rate / stock));
         let share = null.map_or("-".into(), |null| format!("{:.0} %", 100.0 * rate / null));
         let _ = writeln!(
             page,
