@@ -43,11 +43,49 @@ type client struct {
 	token   *tokenFile
 }
 
+// question is what is asked.
+type question struct {
+	pod   *v1.Pod
+	nodes nodeNames
+	// The score of the best; as the server has it, if 0.
+	most int64
+	told told
+}
+
+// answer is what is answered: a score for each of the nodes, in their order.
+type answer struct {
+	scores []nodeScore
+	// Whether other nodes do not count for the score of a node.
+	apart bool
+}
+
+// nodeNames are names of nodes that can be sent.
+type nodeNames interface {
+	len() int
+	appendJSON(text []byte) []byte
+}
+
+// namesOf are the names of these nodes.
+type namesOf []fwk.NodeInfo
+
+func (n namesOf) len() int { return len(n) }
+
+func (n namesOf) appendJSON(text []byte) []byte {
+	names := make([]string, len(n))
+	for at, node := range n {
+		names[at] = node.Node().Name
+	}
+	// Strings can always be written.
+	list, _ := json.Marshal(names)
+	return append(text, list...)
+}
+
 // request is the body of POST /v1/scores.
 type request struct {
 	Items      []requestItem `json:"items"`
 	Policy     string        `json:"policy,omitempty"`
 	DeadlineMs int64         `json:"deadlineMs"`
+	Most       int64         `json:"most,omitempty"`
 	Placed     []placement   `json:"placed,omitempty"`
 	Released   []types.UID   `json:"released,omitempty"`
 }
@@ -64,6 +102,7 @@ type response struct {
 
 type responseItem struct {
 	Scores scoreList `json:"scores"`
+	Apart  bool      `json:"apart"`
 	Error  string    `json:"error"`
 }
 
@@ -73,7 +112,7 @@ type nodeScore struct {
 	known bool
 }
 
-// scoreList is an array of numbers from 0 to 100 and nulls.
+// scoreList is an array of numbers and nulls.
 type scoreList []nodeScore
 
 // UnmarshalJSON reads the array at once: value by value, reading thousands of scores costs more than all else that the plugin does.
@@ -93,12 +132,17 @@ func (l *scoreList) UnmarshalJSON(text []byte) error {
 			scores = append(scores, nodeScore{})
 			continue
 		}
+		// Most scores are whole numbers, which are read faster.
+		if whole, err := strconv.ParseInt(string(element), 10, 64); err == nil && whole >= fwk.MinNodeScore && whole <= finest {
+			scores = append(scores, nodeScore{value: whole, known: true})
+			continue
+		}
 		score, err := strconv.ParseFloat(string(element), 64)
 		if err != nil {
 			return fmt.Errorf("score %.40s is not a number", element)
 		}
-		if score < float64(fwk.MinNodeScore) || score > float64(fwk.MaxNodeScore) {
-			return fmt.Errorf("score %v is not between %d and %d", score, fwk.MinNodeScore, fwk.MaxNodeScore)
+		if score < float64(fwk.MinNodeScore) || score > finest {
+			return fmt.Errorf("score %v is not between %d and %d", score, fwk.MinNodeScore, finest)
 		}
 		scores = append(scores, nodeScore{value: int64(math.Round(score)), known: true})
 	}
@@ -123,9 +167,8 @@ func (f *failure) Unwrap() error { return f.err }
 func newTransport(caFile string) (*http.Transport, error) {
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 2,
-		// A scheduler may have nothing to do for a long time, and the first pod after that should not pay for a handshake.
-		IdleConnTimeout: 10 * time.Minute,
-		DialContext:     (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext,
+		IdleConnTimeout:     10 * time.Minute,
+		DialContext:         (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext,
 	}
 	if caFile == "" {
 		return transport, nil
@@ -143,17 +186,21 @@ func newTransport(caFile string) (*http.Transport, error) {
 }
 
 func newClient(args *Args, transport *http.Transport) (*client, error) {
-	target, err := url.JoinPath(args.Address, scoresPath)
+	address, err := url.Parse(args.Address)
 	if err != nil {
 		return nil, fmt.Errorf("address: %w", err)
 	}
+	secured := transport.TLSClientConfig
+	if secured == nil {
+		secured = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
 	c := &client{
 		http: &http.Client{
-			Transport: transport,
+			Transport: newWire(address, secured),
 			// A redirection could carry pods and token elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		url:     target,
+		url:     address.JoinPath(scoresPath).String(),
 		policy:  args.Policy,
 		timeout: args.Timeout.Duration,
 	}
@@ -165,53 +212,72 @@ func newClient(args *Args, transport *http.Transport) (*client, error) {
 	return c, nil
 }
 
-// scores gives a score for each of the nodes, in their order.
-func (c *client) scores(ctx context.Context, pod *v1.Pod, nodes []string, told told) ([]nodeScore, *failure) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	body, err := c.encode(pod, nodes, told)
+// ask gives what the server makes of nodes.
+func (c *client) ask(ctx context.Context, question question) (answer, *failure) {
+	body, err := c.encode(question)
 	if err != nil {
-		return nil, &failure{reason: reasonMalformed, err: fmt.Errorf("cannot write pod %s/%s as JSON: %w", pod.Namespace, pod.Name, err), aboutPod: true}
+		pod := question.pod
+		return answer{}, &failure{reason: reasonMalformed, err: fmt.Errorf("cannot write pod %s/%s as JSON: %w", pod.Namespace, pod.Name, err), aboutPod: true}
 	}
 	request, err := c.request(ctx, body)
 	if err != nil {
-		return nil, &failure{reason: reasonRefused, err: err}
+		return answer{}, &failure{reason: reasonRefused, err: err}
 	}
-	answer, err := c.http.Do(request)
+	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, transportFailure(err)
+		return answer{}, transportFailure(err)
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, statusFailure(answer)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return answer{}, statusFailure(response)
 	}
-	limit := int64(len(nodes)*bytesPerNode + bytesBeside)
-	text, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
+	count := question.nodes.len()
+	limit := int64(count*bytesPerNode + bytesBeside)
+	text, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	if err != nil {
-		return nil, transportFailure(err)
+		return answer{}, transportFailure(err)
 	}
 	if int64(len(text)) > limit {
-		return nil, malformed("the answer has more than %d bytes for %d nodes", limit, len(nodes))
+		return answer{}, malformed("the answer has more than %d bytes for %d nodes", limit, count)
 	}
-	return decode(text, len(nodes))
+	return decode(text, count, max(question.most, fwk.MaxNodeScore))
 }
 
-func (c *client) encode(pod *v1.Pod, nodes []string, told told) ([]byte, error) {
-	plain := *pod
+// encode writes the names of nodes as they are kept, which are most of a request.
+func (c *client) encode(question question) ([]byte, error) {
+	plain, told := *question.pod, question.told
 	plain.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	plain.ManagedFields = nil
 	released := make([]types.UID, len(told.released))
 	for i, release := range told.released {
 		released[i] = release.uid
 	}
-	return json.Marshal(request{
-		Items:      []requestItem{{Pod: &plain, Nodes: nodes}},
+	pod, err := json.Marshal(&plain)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := json.Marshal(struct {
+		request
+		// What is written before.
+		Items omitted `json:"items,omitempty"`
+	}{request: request{
 		Policy:     c.policy,
 		DeadlineMs: max(1, (c.timeout * deadlinePercent / 100).Milliseconds()),
+		Most:       question.most,
 		Placed:     told.placed,
 		Released:   released,
-	})
+	}})
+	if err != nil {
+		return nil, err
+	}
+	text := make([]byte, 0, len(pod)+len(rest)+question.nodes.len()*bytesPerNode)
+	text = append(append(text, `{"items":[{"pod":`...), pod...)
+	text = question.nodes.appendJSON(append(text, `,"nodes":`...))
+	return append(append(text, `}],`...), rest[1:]...), nil
 }
+
+// omitted is never written.
+type omitted []struct{}
 
 func (c *client) request(ctx context.Context, body []byte) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
@@ -219,8 +285,6 @@ func (c *client) request(ctx context.Context, body []byte) (*http.Request, error
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	// Asking twice does no harm: this lets net/http try again where the server has just closed the kept connection. It is not sent.
-	request.Header["Idempotency-Key"] = nil
 	if c.token != nil {
 		token, err := c.token.current()
 		if err != nil {
@@ -231,22 +295,27 @@ func (c *client) request(ctx context.Context, body []byte) (*http.Request, error
 	return request, nil
 }
 
-func decode(text []byte, nodes int) ([]nodeScore, *failure) {
-	var answer response
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, malformed("the answer is not what was asked for: %w", err)
+func decode(text []byte, nodes int, most int64) (answer, *failure) {
+	var response response
+	if err := json.Unmarshal(text, &response); err != nil {
+		return answer{}, malformed("the answer is not what was asked for: %w", err)
 	}
-	if len(answer.Items) != 1 {
-		return nil, malformed("the answer has %d items for 1 pod", len(answer.Items))
+	if len(response.Items) != 1 {
+		return answer{}, malformed("the answer has %d items for 1 pod", len(response.Items))
 	}
-	item := answer.Items[0]
+	item := response.Items[0]
 	if item.Error != "" {
-		return nil, &failure{reason: reasonStatus, err: fmt.Errorf("the server cannot score the pod: %s", item.Error), aboutPod: true}
+		return answer{}, &failure{reason: reasonStatus, err: fmt.Errorf("the server cannot score the pod: %s", item.Error), aboutPod: true}
 	}
 	if len(item.Scores) != nodes {
-		return nil, malformed("the answer has %d scores for %d nodes", len(item.Scores), nodes)
+		return answer{}, malformed("the answer has %d scores for %d nodes", len(item.Scores), nodes)
 	}
-	return item.Scores, nil
+	for _, score := range item.Scores {
+		if score.value > most {
+			return answer{}, malformed("score %d is above %d", score.value, most)
+		}
+	}
+	return answer{scores: item.Scores, apart: item.Apart}, nil
 }
 
 func malformed(format string, args ...any) *failure {

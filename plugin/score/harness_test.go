@@ -136,6 +136,8 @@ type bench struct {
 	framework framework.Framework
 	clock     *testingclock.FakeClock
 	nodes     []fwk.NodeInfo
+	// The pods that the scheduler knows of.
+	pods map[string]*v1.Pod
 }
 
 func newBench(t testing.TB, args *Args, nodes []*v1.Node) *bench {
@@ -149,12 +151,14 @@ func newBench(t testing.TB, args *Args, nodes []*v1.Node) *bench {
 	}
 	t.Cleanup(func() { _ = plugin.Close() })
 	b.plugin = plugin
+	b.pods = map[string]*v1.Pod{}
+	plugin.upcoming.lookup = func(_, name string) *v1.Pod { return b.pods[name] }
 	factory := func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return plugin, nil }
 	snapshot := cache.NewSnapshot(nil, nodes)
 	b.framework, err = tf.NewFramework(ctx, []tf.RegisterPluginFunc{
 		tf.RegisterQueueSortPlugin(queuesort.Name, queuesort.New),
 		tf.RegisterBindPlugin(defaultbinder.Name, defaultbinder.New),
-		tf.RegisterPluginAsExtensionsWithWeight(Name, weight, factory, "PreScore", "Score", "Reserve"),
+		tf.RegisterPluginAsExtensionsWithWeight(Name, weight, factory, "PreFilter", "PreScore", "Score", "Reserve"),
 	}, "default-scheduler", frameworkruntime.WithSnapshotSharedLister(snapshot))
 	if err != nil {
 		t.Fatal(err)
@@ -172,11 +176,43 @@ func newBench(t testing.TB, args *Args, nodes []*v1.Node) *bench {
 // schedule runs the scoring of one pod as the scheduler does and gives the weighted scores, in the order of nodes.
 func (b *bench) schedule(t testing.TB, pod *v1.Pod) []int64 {
 	t.Helper()
-	ctx, state := context.Background(), framework.NewCycleState()
-	if status := b.framework.RunPreScorePlugins(ctx, state, pod, b.nodes); !status.IsSuccess() {
+	return b.score(t, framework.NewCycleState(), pod, b.nodes)
+}
+
+// waits has pods wait in the queue.
+func (b *bench) waits(pods ...*v1.Pod) {
+	for _, pod := range pods {
+		b.pods[pod.Name] = pod
+		b.plugin.PreEnqueue(context.Background(), pod)
+	}
+}
+
+// cycle runs a whole cycle of a pod for which all nodes are feasible, and gives the weighted scores.
+func (b *bench) cycle(t testing.TB, pod *v1.Pod, node string) []int64 {
+	t.Helper()
+	scores := b.score(t, b.begin(t, pod), pod, b.nodes)
+	b.reserve(t, pod, node)
+	return scores
+}
+
+// begin runs a cycle as far as to where nodes are looked for.
+func (b *bench) begin(t testing.TB, pod *v1.Pod) fwk.CycleState {
+	t.Helper()
+	state := framework.NewCycleState()
+	if _, status, _ := b.framework.RunPreFilterPlugins(context.Background(), state, pod); !status.IsSuccess() {
+		t.Fatalf("PreFilter: %v", status)
+	}
+	return state
+}
+
+// score goes on with those of the nodes that are feasible.
+func (b *bench) score(t testing.TB, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) []int64 {
+	t.Helper()
+	ctx := context.Background()
+	if status := b.framework.RunPreScorePlugins(ctx, state, pod, nodes); !status.IsSuccess() {
 		t.Fatalf("PreScore: %v", status)
 	}
-	scored, status := b.framework.RunScorePlugins(ctx, state, pod, b.nodes)
+	scored, status := b.framework.RunScorePlugins(ctx, state, pod, nodes)
 	if !status.IsSuccess() {
 		t.Fatalf("Score: %v", status)
 	}

@@ -14,8 +14,8 @@ const (
 	loadSteps = 10_000
 )
 
-// rankByLoad gives the nodes scores by their load; none where nothing is known of any of them. A node of which nothing is known comes last.
-func rankByLoad(readings *readings, nodes []fwk.NodeInfo, fallback Fallback) ranking {
+// rankByLoad gives the nodes scores by their load; false where nothing is known of any of them. A node of which nothing is known comes last.
+func rankByLoad(readings *readings, nodes []fwk.NodeInfo, fallback Fallback) (ranking, bool) {
 	loads := make([]nodeLoad, len(nodes))
 	var most nodeLoad
 	for i, node := range nodes {
@@ -29,25 +29,22 @@ func rankByLoad(readings *readings, nodes []fwk.NodeInfo, fallback Fallback) ran
 	for metric := range pods {
 		onlyPods = onlyPods && len(readings[metric].values) == 0
 	}
-	ranking := make(ranking, len(nodes))
+	ranking := newRanking(len(nodes))
 	known := false
 	for i, node := range nodes {
-		score := int64(0)
+		score := int32(0)
 		if loads[i].measured || (onlyPods && loads[i].has[pods]) {
 			if share, ok := loads[i].share(node.GetAllocatable(), &most); ok {
 				known = true
 				if fallback == LeastLoaded {
 					share = 1 - share
 				}
-				score = int64(math.Round(share * loadSteps))
+				score = int32(math.Round(share * loadSteps))
 			}
 		}
-		ranking[node.Node().Name] = score
+		ranking.set(i, node, score)
 	}
-	if !known {
-		return nil
-	}
-	return ranking
+	return ranking, known
 }
 
 // nodeLoad is what Prometheus knows of a node.

@@ -238,8 +238,9 @@ func TestScoreWithoutPreScoreKeepsNoPodPending(t *testing.T) {
 func TestTheProfileHasTheFrameworksExtensionPoints(t *testing.T) {
 	bench := newBench(t, argsFor("http://127.0.0.1:1"), makeNodes(1))
 	plugins := bench.framework.ListPlugins()
-	if got := len(plugins.PreScore.Enabled) + len(plugins.Score.Enabled) + len(plugins.Reserve.Enabled); got != 3 {
-		t.Errorf("the plugin is enabled at %d points, want 3", got)
+	if got := len(plugins.PreScore.Enabled) + len(plugins.Score.Enabled) + len(plugins.Reserve.Enabled) +
+		len(plugins.PreFilter.Enabled); got != 4 {
+		t.Errorf("the plugin is enabled at %d points, want 4", got)
 	}
 	if bench.plugin.Name() != Name || bench.plugin.ScoreExtensions() == nil {
 		t.Error("the plugin has no name or no extensions")

@@ -84,6 +84,8 @@ pub struct Figures {
     pub api_server_us: f64,
     /// Processor time of etcd for each pod meanwhile, in microseconds.
     pub etcd_us: f64,
+    /// Processor time of the adviser for each pod meanwhile, in microseconds; where there is one.
+    pub adviser_us: Option<f64>,
 }
 
 /// How many requests are made at a time.
@@ -119,9 +121,12 @@ pub async fn run(programs: &Programs, case: &Case, contestant: Contestant) -> Re
         _ => None,
     };
     let (program, arguments) = invocation(programs, &lab, contestant, adviser)?;
-    let control_plane = [lab.process("kube-apiserver")?.pid, lab.process("etcd")?.pid];
-    let taken = |pid: u32| usage(pid).map(|(seconds, _)| seconds);
-    let before = [taken(control_plane[0])?, taken(control_plane[1])?];
+    let mut others = vec![lab.process("kube-apiserver")?.pid, lab.process("etcd")?.pid];
+    if adviser.is_some() {
+        others.push(lab.process("adviser")?.pid);
+    }
+    let taken = || others.iter().map(|pid| usage(*pid).map(|(seconds, _)| seconds)).collect::<Result<Vec<_>>>();
+    let before = taken()?;
     let start = Instant::now();
     lab.start_program("contestant", &program, &arguments)?;
     let process = lab.process("contestant")?;
@@ -133,10 +138,12 @@ pub async fn run(programs: &Programs, case: &Case, contestant: Contestant) -> Re
         true => Some(told(&admin, case.pods).await?),
         false => None,
     };
-    let each = |seconds: f64| seconds * 1e6 / times.len().max(1) as f64;
+    let each = |(after, before): (f64, f64)| (after - before) * 1e6 / times.len().max(1) as f64;
+    let each: Vec<f64> = taken()?.into_iter().zip(before).map(each).collect();
     Ok(Figures {
-        api_server_us: each(taken(control_plane[0])? - before[0]),
-        etcd_us: each(taken(control_plane[1])? - before[1]),
+        api_server_us: each[0],
+        etcd_us: each[1],
+        adviser_us: each.get(2).copied(),
         ..figures(process.pid, start, &times, told)?
     })
 }
@@ -327,6 +334,7 @@ fn figures(pid: u32, start: Instant, times: &[Instant], told: Option<Instant>) -
         memory_mib: memory,
         api_server_us: 0.0,
         etcd_us: 0.0,
+        adviser_us: None,
     })
 }
 

@@ -10,11 +10,24 @@ use std::fmt::Write;
 
 /// A run on one line.
 pub fn line(figures: &Figures) -> String {
-    let Figures { rate, told_rate, first_s, p50_s, p99_s, all_s, cpu_us, memory_mib, .. } = figures;
+    let Figures {
+        rate,
+        told_rate,
+        first_s,
+        p50_s,
+        p99_s,
+        all_s,
+        cpu_us,
+        memory_mib,
+        api_server_us,
+        etcd_us,
+        adviser_us,
+    } = figures;
     let told = told_rate.map_or(String::new(), |rate| format!(" ({rate:.0} with their events)"));
+    let adviser = adviser_us.map_or(String::new(), |us| format!(", adviser {us:.0}"));
     format!(
-        "{rate:8.0} pods/s{told}, first after {first_s:.2} s, half after {p50_s:.2} s, 99 % after {p99_s:.2} s, all {all_s:.2} s after the start, {cpu_us:.0} us CPU a pod, \
-         {memory_mib:.0} MiB"
+        "{rate:8.0} pods/s{told}, first after {first_s:.2} s, half after {p50_s:.2} s, 99 % after {p99_s:.2} s, all {all_s:.2} s after the start, {cpu_us:.0} us CPU a pod \
+         (kube-apiserver {api_server_us:.0}, etcd {etcd_us:.0}{adviser}), {memory_mib:.0} MiB"
     )
 }
 
@@ -45,6 +58,11 @@ fn medians(row: &Row) -> Figures {
         memory_mib: of(|figures| figures.memory_mib),
         api_server_us: of(|figures| figures.api_server_us),
         etcd_us: of(|figures| figures.etcd_us),
+        adviser_us: row
+            .rounds
+            .iter()
+            .all(|figures| figures.adviser_us.is_some())
+            .then(|| of(|figures| figures.adviser_us.unwrap_or_default())),
     }
 }
 
@@ -87,7 +105,7 @@ fn page(rows: &[Row], suite: Suite) -> String {
     for name in names {
         let of_case: Vec<&Row> = rows.iter().filter(|row| row.case.name == name).collect();
         section(&mut page, name, &of_case);
-        if suite == Suite::Scale {
+        if suite != Suite::Live {
             processor_time(&mut page, &of_case);
         }
     }
@@ -117,7 +135,7 @@ fn section(page: &mut String, name: &str, rows: &[&Row]) {
         }
         let Figures { rate, told_rate, first_s, p50_s, p99_s, all_s, cpu_us, memory_mib, .. } = medians(row);
         let told = told_rate.map_or("-".into(), |rate| format!("{rate:.0}"));
-        let against = stock.map_or("-".into(), |stock| format!("{:.1} x", rate / stock));
+        let against = stock.map_or("-".into(), |stock| format!("{:.2} x", rate / stock));
         let share = null.map_or("-".into(), |null| format!("{:.0} %", 100.0 * rate / null));
         let _ = writeln!(
             page,
@@ -131,11 +149,13 @@ fn section(page: &mut String, name: &str, rows: &[&Row]) {
 /// Who has the processor how long.
 fn processor_time(page: &mut String, rows: &[&Row]) {
     page.push_str(
-        "\nProcessor time a pod, by program:\n\n| | scheduler | kube-apiserver | etcd |\n|---|---|---|---|\n",
+        "\nProcessor time a pod, by program:\n\n| | scheduler | kube-apiserver | etcd | adviser |\n|---|---|---|---|---|\n",
     );
     for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
-        let Figures { cpu_us, api_server_us, etcd_us, .. } = medians(row);
-        let [own, api_server, etcd] = [cpu_us, api_server_us, etcd_us].map(|microseconds| microseconds / 1000.0);
-        let _ = writeln!(page, "| {} | {own:.2} ms | {api_server:.2} ms | {etcd:.2} ms |", row.contestant.name());
+        let Figures { cpu_us, api_server_us, etcd_us, adviser_us, .. } = medians(row);
+        let cell = |microseconds: f64| format!("{:.2} ms", microseconds / 1000.0);
+        let [own, api_server, etcd] = [cpu_us, api_server_us, etcd_us].map(cell);
+        let adviser = adviser_us.map_or("-".into(), cell);
+        let _ = writeln!(page, "| {} | {own} | {api_server} | {etcd} | {adviser} |", row.contestant.name());
     }
 }

@@ -79,8 +79,7 @@ impl Suite {
             }
             Self::Adviser => {
                 "kube-scheduler by itself, with `plimsoll serve --policy models/packing` as an extender that gives points (`nodeCacheCapable`), and with our plugin, \
-                 which asks the same server. What the server takes of the two cores is missing from kube-scheduler; its processor time and memory are not \
-                 in the table."
+                 which asks the same server. What the server takes of the two cores is missing from kube-scheduler; its memory is not in the table."
             }
             Self::Scale => {
                 "Each pod may go to one node alone, as those that a DaemonSet makes: two to each node. scheduler_perf has them all go to one node with room \

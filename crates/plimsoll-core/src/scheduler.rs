@@ -80,6 +80,8 @@ pub struct Advice {
     pub scores: Vec<f64>,
     /// Whether a learned model gave them; otherwise a heuristic did.
     pub learned: bool,
+    /// Whether each is the same whichever other nodes are asked about.
+    pub apart: bool,
 }
 
 /// How far a pod's decision came by the rules alone.
@@ -316,7 +318,8 @@ impl Scheduler {
         let mut ranking = Ranking { cycle, rules, rng: &mut self.rng, totals: &mut self.totals };
         let ranked = policy.rank(&mut ranking, nodes, &mut scores);
         ranked.map_err(|problem| DecisionError::Rule { pod: cycle.state.pod_name(cycle.pod), problem })?;
-        Ok(Advice { scores, learned: counters.is_some() && fallbacks() == before })
+        let learned = counters.is_some() && fallbacks() == before;
+        Ok(Advice { scores, learned, apart: policy.judges_apart() })
     }
 
     /// As [`Self::advise`], for somebody who only wants to know: it is not counted.

@@ -53,6 +53,8 @@ pub struct Judged {
     pub scores: Vec<Option<f64>>,
     /// Whether a learned model judged.
     pub learned: bool,
+    /// Whether each score is the same whichever other nodes are asked about.
+    pub apart: bool,
 }
 
 /// A node that the rules refuse for a pod.

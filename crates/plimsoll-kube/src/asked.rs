@@ -65,13 +65,13 @@ pub fn judge(whom: &mut impl Told, profile: &str, item: Candidates) -> Result<Ju
         let ids: Vec<_> = known.iter().map(|(node, _)| *node).collect();
         let mut scores = vec![None; nodes.len()];
         if ids.is_empty() {
-            return Ok(Judged { scores, learned: false });
+            return Ok(Judged { scores, learned: false, apart: false });
         }
         let advice = engine.scheduler().advise(profile, id, &ids).map_err(|error| error.to_string())?;
         for ((_, at), score) in known.iter().zip(&advice.scores) {
             scores[*at] = Some(*score);
         }
-        Ok(Judged { scores, learned: advice.learned })
+        Ok(Judged { scores, learned: advice.learned, apart: advice.apart })
     })
 }
 

@@ -20,6 +20,8 @@ pub const SMALL_BODY: usize = 64 << 10;
 pub const ITEMS: usize = 256;
 /// Nodes that are asked about at a time, over all pods.
 pub const NODES: usize = 100_000;
+/// The most that the best node may be given: so fine that scores of some of the nodes, brought to 100 again, are as if those alone had been asked about.
+pub const MOST: u64 = 1_000_000_000;
 /// How long a request may take to come and to be answered.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the engine may take where the caller does not say.

@@ -30,6 +30,10 @@ pub struct ScoresRequest {
     #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 30000)]
     deadline_ms: Option<u64>,
+    /// The score of the best nodes; 100 if not given. With more, scores of some of the nodes can be brought to the same scale again.
+    #[serde(default, deserialize_with = "whole")]
+    #[schema(minimum = 1, maximum = 1000000000)]
+    most: Option<u64>,
     /// Pods that the caller has placed since it asked last. They take room from now on.
     #[serde(default)]
     placed: Vec<PlacedPod>,
@@ -86,8 +90,10 @@ pub enum Scored {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Scores {
-    /// From 0 to 100 in the order of the nodes; null for a node that is not known. Only the best have 100.
+    /// From 0 to 100, or to `most`, in the order of the nodes; null for a node that is not known. Only the best have the most.
     scores: Vec<Option<i64>>,
+    /// Whether other nodes do not count: what is best among some of these nodes is what would be, had those alone been asked about.
+    apart: bool,
     /// The policy that judged.
     policy: String,
     /// `model`, `heuristic`, or `recommendation` where somebody has said where the pod goes.
@@ -114,6 +120,13 @@ pub async fn scores(State(app): Shared, Body(request): Body<ScoresRequest>) -> R
         Some(ms @ 1..=30_000) => Duration::from_millis(ms),
         Some(ms) => return Err(Refused::unprocessable(format!("deadlineMs is {ms}; it must be from 1 to 30000"))),
     };
+    let most = match request.most {
+        None => MAX_NODE_SCORE as u64,
+        Some(most @ 1..=limits::MOST) => most,
+        Some(most) => {
+            return Err(Refused::unprocessable(format!("most is {most}; it must be from 1 to {}", limits::MOST)));
+        }
+    };
     let nodes: usize = request.items.iter().map(|item| item.nodes.len()).sum();
     if request.items.len() > limits::ITEMS || nodes > limits::NODES {
         let (items, most_items, most_nodes) = (request.items.len(), limits::ITEMS, limits::NODES);
@@ -126,7 +139,8 @@ pub async fn scores(State(app): Shared, Body(request): Body<ScoresRequest>) -> R
     let items = request.items.into_iter().map(|item| Candidates { pod: item.pod, nodes: item.nodes }).collect();
     let asked = Consultation { profile: profile.clone(), items, placed, released: request.released };
     let judged = app.consult(asked, deadline).await?;
-    let scored = judged.into_iter().zip(recommended).map(|(judged, at)| app.scored(&profile, judged, at)).collect();
+    let scored =
+        judged.into_iter().zip(recommended).map(|(judged, at)| app.scored(&profile, judged, at, most as i64)).collect();
     Ok(Json(ScoresResponse { items: scored }))
 }
 
@@ -171,7 +185,7 @@ impl App {
     }
 
     /// What is answered about a pod; `recommended` is the place of the node that somebody wants for it.
-    fn scored(&self, policy: &str, judged: Result<Judged, String>, recommended: Option<usize>) -> Scored {
+    fn scored(&self, policy: &str, judged: Result<Judged, String>, recommended: Option<usize>, most: i64) -> Scored {
         let judged = match judged {
             Ok(judged) => judged,
             Err(error) => {
@@ -179,8 +193,10 @@ impl App {
                 return Scored::Problem(Problem { error });
             }
         };
-        let (scores, decided_by) = self.decide(&judged, recommended, MAX_NODE_SCORE);
-        Scored::Scores(Scores { scores, policy: policy.to_owned(), decided_by })
+        let (scores, decided_by) = self.decide(&judged, recommended, most);
+        // Without the node that somebody wants, the policy would decide.
+        let apart = judged.apart && recommended.is_none();
+        Scored::Scores(Scores { scores, apart, policy: policy.to_owned(), decided_by })
     }
 
     /// Points from 0 to `most` for each node, all of them for one that somebody wants; and who has decided, which is counted.

@@ -139,6 +139,36 @@ async fn nodes_are_judged_by_the_policy_that_is_asked_for() {
 }
 
 #[tokio::test]
+async fn fine_scores_of_some_nodes_can_be_brought_to_what_these_alone_would_have() {
+    let mut events = three_nodes();
+    events.push(node("huge", "13"));
+    let router = server(events, |_| {}).await;
+    let some = ["huge", "medium", "large"];
+    let about =
+        |nodes: &[&str], most: u64| json!({ "items": [{ "pod": pod("a", "1"), "nodes": nodes }], "most": most });
+    let alone = ask(&router, &about(&some, 100)).await;
+    let all = ask(&router, &about(&["huge", "medium", "large", "small", "nobody"], 1_000_000_000)).await;
+    assert_eq!(
+        (&all[0]["scores"][3], &all[0]["scores"][4], &all[0]["apart"]),
+        (&json!(1_000_000_000), &Value::Null, &json!(true))
+    );
+    let fine: Vec<f64> = (0..some.len()).map(|at| all[0]["scores"][at].as_f64().unwrap()).collect();
+    let (best, worst) = (fine.iter().copied().fold(f64::MIN, f64::max), fine.iter().copied().fold(f64::MAX, f64::min));
+    let again: Vec<_> = fine.iter().map(|score| ((score - worst) / (best - worst) * 100.0).round() as i64).collect();
+    assert_eq!(alone[0]["scores"], json!(again), "{all}");
+    assert_eq!(
+        call(&router, "PUT", "/v1/recommendations/default/a*", &json!({ "node": "small" })).await.0,
+        StatusCode::CREATED
+    );
+    let items = ask(&router, &about(&["small", "large"], 1000)).await;
+    assert_eq!(
+        (&items[0]["scores"], &items[0]["apart"]),
+        (&json!([1000, 0]), &json!(false)),
+        "without small, the policy would decide"
+    );
+}
+
+#[tokio::test]
 async fn what_was_placed_takes_room_until_it_is_released() {
     let waiting: Pod = serde_json::from_value(pod("placed", "1500m")).unwrap();
     let mut events = three_nodes();
@@ -219,6 +249,8 @@ async fn what_cannot_be_is_refused_with_what_is_wrong() {
         (json!({ "items": many }), 422, "257"),
         (json!({ "items": [], "deadlineMs": 0 }), 422, "deadlineMs"),
         (json!({ "items": [], "deadlineMs": 30_001 }), 422, "deadlineMs"),
+        (json!({ "items": [], "most": 0 }), 422, "most"),
+        (json!({ "items": [], "most": 1_000_000_001 }), 422, "most"),
     ] {
         let (code, answer) = call(&router, "POST", "/v1/scores", &body).await;
         assert_eq!(code.as_u16(), status, "{answer}");

@@ -116,6 +116,11 @@ pub trait Policy: Send {
         true
     }
 
+    /// Whether its score of a node is the same whichever other nodes it is asked about.
+    fn judges_apart(&self) -> bool {
+        matches!(self.scope(), Scope::Node | Scope::Home)
+    }
+
     /// Has a policy that may take long fall back on another where it takes longer than this. Those that are always quick pass over it.
     fn set_deadline(&mut self, _clock: Clock, _after: Duration) {}
 

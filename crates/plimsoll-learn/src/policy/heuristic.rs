@@ -42,6 +42,13 @@ impl Policy for Heuristic {
         "heuristic"
     }
 
+    fn judges_apart(&self) -> bool {
+        match &self.base {
+            Base::Engine(policy) => policy.judges_apart(),
+            _ => true,
+        }
+    }
+
     fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String> {
         if let Base::Engine(policy) = &mut self.base {
             return policy.rank(ranking, nodes, scores);

@@ -312,6 +312,11 @@ impl Policy for Learned {
         Some(Arc::clone(&self.counters))
     }
 
+    fn judges_apart(&self) -> bool {
+        // Scores of the engine's policies are brought to between 0 and 1 over all nodes; a network that is alone is left out where one node is odd.
+        !matches!(self.base, Base::Engine(_)) && !self.parts.alone
+    }
+
     fn set_deadline(&mut self, clock: Clock, after: Duration) {
         self.deadline = Some((clock, after));
     }

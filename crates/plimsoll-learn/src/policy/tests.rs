@@ -5,8 +5,9 @@ use super::{Learned, Parts, Ranges, sizes};
 use crate::lifetime::{Dataset, PredictorSettings, train};
 use crate::model::Weights;
 use crate::observation::features::{node_feature, pod_feature};
-use plimsoll_core::policy::{Counters, Policy};
+use plimsoll_core::policy::{Counters, Policy, Ranking};
 use plimsoll_core::rng::Rng;
+use plimsoll_core::state::NodeId;
 use plimsoll_sim::compare::{Case, PreparedCase};
 use plimsoll_sim::scenario::Scenario;
 use plimsoll_sim::simulation::Nobody;
@@ -126,6 +127,44 @@ fn who_is_late_leaves_the_decision_to_the_heuristic() {
     let (placed, counters) = run(&case, policy);
     assert_eq!(placed, base);
     assert!(counters.late.load(Ordering::Relaxed) > 0);
+}
+
+/// Asks about every second node alone, as well; counts how many scores that changes.
+struct Halved {
+    policy: Learned,
+    changed: Arc<AtomicU64>,
+}
+
+impl Policy for Halved {
+    fn name(&self) -> &'static str {
+        "halved"
+    }
+
+    fn rank(&mut self, ranking: &mut Ranking<'_>, nodes: &[NodeId], scores: &mut [f64]) -> Result<(), String> {
+        let half: Vec<_> = nodes.iter().copied().step_by(2).collect();
+        let mut alone = vec![0.0; half.len()];
+        self.policy.rank(ranking, &half, &mut alone)?;
+        self.policy.rank(ranking, nodes, scores)?;
+        let changed = scores.iter().step_by(2).zip(&alone).filter(|(all, alone)| all != alone).count();
+        self.changed.fetch_add(changed as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn scores_do_not_depend_on_other_nodes_where_a_model_says_so() {
+    let case = case(12);
+    let changed = |parts: Parts| {
+        let changed = Arc::new(AtomicU64::new(0));
+        let policy = Learned::new(parts);
+        let apart = policy.judges_apart();
+        case.run("halved", Box::new(Halved { policy, changed: Arc::clone(&changed) }), &mut Nobody).unwrap();
+        (apart, changed.load(Ordering::Relaxed))
+    };
+    assert_eq!(changed(parts(&case, loud)), (true, 0));
+    let (apart, some) = changed(Parts { base: "best-fit".into(), ..parts(&case, loud) });
+    assert!(!apart && some > 0, "{some} scores of a policy of the engine were brought to other numbers");
+    assert!(!changed(Parts { alone: true, ..parts(&case, loud) }).0);
 }
 
 #[test]
