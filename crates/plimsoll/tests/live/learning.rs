@@ -100,11 +100,10 @@ async fn what_is_learned_is_judged_tried_promoted_and_taken_back_at_will() {
     assert_eq!(ask(server, "PUT /v1/rewards", energy)["weights"]["energy"], 1.0);
 
     // The default policy spreads: what is learned on top of best fit is better, and ranks in the end.
-    let training = until(server, "/v1/training", "a candidate is promoted", |training| {
-        training["candidates"].as_array().unwrap().iter().any(|candidate| candidate["verdict"] == "promoted")
-    })
-    .await;
-    let candidate = &training["candidates"][0];
+    let promoted = |training: &Value| candidate(training, |one| one["verdict"] == "promoted").cloned();
+    let training =
+        until(server, "/v1/training", "a candidate is promoted", |training| promoted(training).is_some()).await;
+    let candidate = promoted(&training).unwrap();
     assert!(candidate["high"].as_f64().unwrap() < 0.0, "{candidate}");
     assert!(!training["points"].as_array().unwrap().is_empty(), "{training}");
     let learned = candidate["version"].as_str().unwrap();
@@ -117,6 +116,11 @@ async fn what_is_learned_is_judged_tried_promoted_and_taken_back_at_will() {
     assert!(recordings["items"][0]["pods"].as_u64().unwrap() > 50, "{recordings}");
     assert_eq!(ask(server, "POST /v1/recordings/day/stop", json!({}))["state"], "done");
     pods.abort();
+}
+
+/// The first candidate of which this holds. The first lessons may be refused for too short a time.
+fn candidate(training: &Value, holds: impl Fn(&Value) -> bool) -> Option<&Value> {
+    training["candidates"].as_array()?.iter().find(|candidate| holds(candidate))
 }
 
 /// From here on the API server refuses every binding.
@@ -142,10 +146,7 @@ async fn what_was_promoted_is_taken_back_by_itself_when_the_cluster_gets_worse()
     let arguments = ["--config", &scratch.path("config.yaml"), "--data", &scratch.path("data")];
     let server = start_plimsoll(&mut lab, "learner", &arguments).await;
     let pods = tokio::spawn(churn(objects.clone()));
-    let with = |training: &Value, verdict: &str| {
-        let candidates = training["candidates"].as_array().cloned().unwrap_or_default();
-        candidates.into_iter().find(|candidate| candidate["verdict"] == verdict)
-    };
+    let with = |training: &Value, verdict: &str| candidate(training, |one| one["verdict"] == verdict).cloned();
     until(server, "/v1/training", "a candidate is promoted", |training| with(training, "promoted").is_some()).await;
 
     // Pods wait now, and in the shadow of the policy before they do not.
@@ -169,15 +170,14 @@ async fn a_deep_q_network_is_learned_while_pods_are_scheduled() {
     let arguments = ["--config", &scratch.path("config.yaml"), "--data", &scratch.path("data")];
     let server = start_plimsoll(&mut lab, "learner", &arguments).await;
     let pods = tokio::spawn(churn(objects));
-    let training = until(server, "/v1/training", "a candidate is judged", |training| {
-        training["candidates"].as_array().is_some_and(|candidates| !candidates.is_empty())
-    })
-    .await;
     // How good it is after so few steps is chance; that it was measured is not.
-    let candidate = &training["candidates"][0];
-    assert!(candidate["low"].is_number() && candidate["high"].is_number(), "{candidate}");
+    let measured = |one: &Value| one["low"].is_number() && one["high"].is_number();
+    let training =
+        until(server, "/v1/training", "a candidate is measured", |training| candidate(training, measured).is_some())
+            .await;
+    let version = candidate(&training, measured).unwrap()["version"].as_str().unwrap().to_owned();
     assert!(training["points"].as_array().unwrap().iter().any(|point| point["loss"].is_number()), "{training}");
-    let card = std::fs::read_to_string(scratch.path("data/models/learned-0001/card.json")).unwrap();
+    let card = std::fs::read_to_string(std::path::Path::new(&version).join("card.json")).unwrap();
     let card: Value = serde_json::from_str(&card).unwrap();
     assert_eq!((&card["training"]["agent"], &card["network"]["kind"]), (&json!("dqn"), &json!("deepsets")), "{card}");
     pods.abort();
